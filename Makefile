@@ -1,0 +1,184 @@
+# shoal: the only Makefile.  `make help` lists what there is.
+MODE ?= release
+O    ?= build/$(MODE)
+V    ?= 0
+CC   ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PREFIX ?= /usr/local
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
+
+# ---- layers, lowest first: who may include and link whom (tests/check_layers.sh reads the same table)
+LAYERS            := base model compress net kernels round peer coordinator
+below_base        := base
+below_model       := model base
+below_compress    := compress base
+below_net         := net base
+below_kernels     := kernels model base
+below_round       := round net compress model base
+below_peer        := peer kernels round net compress model base
+below_coordinator := coordinator round net compress model base
+
+PKGS := libevent libevent_openssl libevent_pthreads libcurl openssl libzmq libzstd jansson sqlite3 inih
+# Asked for only when something is built, so that `make deps` and `make help` work on a bare machine.
+pkg_cflags = $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+
+warn := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
+	-Wvla -Wundef -Wformat=2 -Wno-overlength-strings -Werror
+opt_release := -O2
+opt_debug   := -O0 -DDEBUG
+opt_asan    := -O1 -fsanitize=address -fno-omit-frame-pointer
+opt_ubsan   := -O1 -fsanitize=undefined -fno-sanitize-recover=all
+opt_tsan    := -O1 -fsanitize=thread
+opt := $(opt_$(MODE))
+ifeq ($(opt),)
+$(error MODE=$(MODE) is not one of release debug asan ubsan tsan)
+endif
+# Fixed order, no contraction: two machines must get the same bits.  kernels/cpu alone may fuse.
+CFLAGS_all  = -std=c11 -D_GNU_SOURCE -g $(opt) -ffp-contract=off -fno-strict-aliasing -pthread $(warn) -I. -I$(O) \
+	-MMD -MP $(pkg_cflags) $(CFLAGS)
+LDLIBS_net  = -lzmq -lcurl -levent_openssl -levent_pthreads -levent -lprotobuf-nanopb
+LDLIBS_all  = $(LDLIBS_net) -lssl -lcrypto -lzstd -ljansson -linih -lsqlite3 -pthread -lm
+# The library's own threads are never used: kernels/cpu tiles over base/pool and calls single-threaded products.
+LDLIBS_blas = -lopenblas
+
+ifeq ($(V),0)
+say = @printf '  %-6s %s\n' "$(1)" "$(2)";
+else
+say =
+endif
+
+# ---- sources by wildcard
+srcs = $(filter-out kernels/ref/%,$(wildcard $1/*.c $1/*/*.c))
+objs = $(patsubst %.c,$(O)/%.o,$(call srcs,$1))
+# kernels/ref is compiled twice from the same text: float and double.
+ref_srcs := $(wildcard kernels/ref/*.c)
+extra_kernels := $(patsubst %.c,$(O)/%.o,$(ref_srcs)) $(patsubst %.c,$(O)/%.f64.o,$(ref_srcs))
+extra_net := $(O)/net/messages.pb.o
+layer_objs = $(call objs,$1) $(extra_$1)
+link_objs  = $(filter-out %/main.o,$(foreach l,$(below_$1),$(call layer_objs,$l)))
+
+tests_src  := $(wildcard tests/test_*.c)
+fuzz_src   := $(wildcard tests/fuzz_*.c)
+fuzz_src   := $(filter-out tests/fuzz_replay.c,$(fuzz_src))
+e2e_src    := $(wildcard tests/e2e_*.c)
+bench_src  := $(wildcard tests/bench_*.c)
+tests_bin  := $(patsubst %.c,$(O)/%,$(tests_src))
+fuzz_bin   := $(patsubst %.c,$(O)/%,$(fuzz_src))
+e2e_bin    := $(patsubst %.c,$(O)/%,$(e2e_src))
+bench_bin  := $(patsubst %.c,$(O)/%,$(bench_src))
+layer_of    = $(word 2,$(subst _, ,$(basename $(notdir $1))))
+
+.DEFAULT_GOAL := all
+.SECONDARY:
+.SUFFIXES:
+
+all: ready $(O)/shoal-peer $(O)/shoal-coordinator ## build both programs into build/$(MODE)/
+
+$(O)/shoal-peer: $(O)/peer/main.o $(call link_objs,peer)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
+$(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
+
+# ---- compiling
+$(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
+$(O)/kernels/ref/%.f64.o: CFLAGS_dir = -DREF_DOUBLE
+$(O)/base/version.o: CFLAGS_dir = -DVERSION='"$(VERSION)"'
+$(O)/%.o: %.c | $(O)/net/messages.pb.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CFLAGS_all) $(CFLAGS_dir) -c -o $@ $<
+$(O)/kernels/ref/%.f64.o: kernels/ref/%.c
+	@mkdir -p $(@D)
+	$(call say,CC64,$<)$(CC) $(CFLAGS_all) $(CFLAGS_dir) -c -o $@ $<
+$(O)/net/messages.pb.c $(O)/net/messages.pb.h &: net/messages.proto
+	@mkdir -p $(@D)
+	$(call say,PROTO,$<)nanopb_generator -q -I net -D $(O)/net messages.proto
+$(O)/net/messages.pb.o: $(O)/net/messages.pb.c
+	$(call say,CC,$<)$(CC) $(filter-out -Werror,$(CFLAGS_all)) -w -I$(O)/net -c -o $@ $<
+
+# ---- tests: one links its layer and what lies below, never more
+define test_rule
+$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1)) \
+	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_$(call layer_of,$1).c))
+	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka \
+		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+endef
+$(foreach t,$(tests_src),$(eval $(call test_rule,$t)))
+define fuzz_rule
+$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(O)/tests/fuzz_replay.o \
+	$(call link_objs,$(call layer_of,$1))
+	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
+		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+endef
+$(foreach t,$(fuzz_src),$(eval $(call fuzz_rule,$t)))
+# The same target with libFuzzer's main instead of the replay's (tests/fuzz.sh).
+define fuzzer_rule
+$(O)/tests/$(basename $(notdir $1)).libfuzzer: $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1))
+	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
+		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+endef
+$(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
+# End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
+define e2e_rule
+$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(O)/tests/help_proc.o $(call link_objs,round)
+	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
+endef
+$(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
+define bench_rule
+$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer)
+	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
+endef
+$(foreach t,$(bench_src),$(eval $(call bench_rule,$t)))
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
+
+# ---- what people call
+ready: ## (used by the others) check that what the build needs is installed, else install it
+	@tests/setup.sh check || tests/setup.sh install
+deps: ## install what build, demo and tests need (apt; prints the line for dnf, apk, pacman)
+	@tests/setup.sh install
+
+lint: ready ## layers, symbols, headers alone, format, banned calls, options and docs
+	@printf '%s\n' $(foreach l,$(LAYERS),"$l: $(below_$l)") | tests/check_layers.sh
+	@tests/check_style.sh
+	@tests/check_headers.sh "$(CC)" "$(O)" $(CFLAGS_all)
+
+symbols: $(foreach l,$(LAYERS),$(call objs,$l))
+	@tests/check_symbols.sh $(filter-out %/main.o,$(foreach l,$(LAYERS),$(call objs,$l)))
+
+# T=pattern picks tests: make check T=net_link
+T ?=
+pick = $(if $(T),$(foreach t,$1,$(if $(findstring $(T),$t),$t)),$1)
+check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator ## all tests; ends "N passed, N failed"
+	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
+test: check ## the same as check
+
+bench: all $(bench_bin) ## make bench T=compute|link: a table, and JSON under build/bench/
+	@mkdir -p build/bench
+	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
+
+DURATION ?= 60
+fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
+	@tests/fuzz.sh "$(T)" "$(DURATION)"
+
+demo: all ## train a real model on the King James text (TEXT=file for another); exit 0 only if it learned
+	@tests/demo.sh $(O)
+
+install: all ## copy the programs to PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/shoal
+	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(DESTDIR)$(PREFIX)/bin
+	install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/shoal
+
+format: ## run clang-format over the sources
+	@clang-format -i $(wildcard base/*.[ch] model/*.[ch] compress/*.[ch] net/*.[ch] kernels/*.[ch] kernels/*/*.[ch] \
+		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch])
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
+
+.PHONY: all ready deps lint symbols check test bench fuzz demo install format clean help

@@ -1,0 +1,42 @@
+/*
+ * Options: one row each gives the command line (--name VALUE or --name=VALUE), the environment
+ * (SHOAL_NAME), the config file (name = value, inih) and the help.  Command line beats environment
+ * beats file beats default.  Every mistake is one sentence that names where it stood.
+ */
+#ifndef BASE_OPTION_H
+#define BASE_OPTION_H
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/err.h"
+
+enum option_kind {
+	OPTION_flag,
+	OPTION_int,
+	OPTION_real,
+	OPTION_text,
+	OPTION_bytes /* 512M, 2G */,
+	OPTION_seconds /* 90, 5m, 2h */
+};
+
+struct option_row {
+	const char *name; /* "min-peers" */
+	enum option_kind kind;
+	void *into;           /* bool, int64_t, double, const char * , uint64_t, uint64_t (ns) */
+	const char *fallback; /* as text; NULL: no default, the value keeps what it had */
+	double least, most;   /* for numbers; both 0: no bound */
+	const char *help;     /* one line */
+};
+
+/* argv[0] is the subcommand's name.  Words that are no options land in words (borrowed, at most
+ * max_words, else ERR_usage).  "--" ends options.  config_path may be NULL; a --config FILE row is
+ * built in.
+ * --help is not handled here.  Texts live as long as the process. */
+enum err option_read(const struct option_row *rows, size_t n_rows, int argc, char **argv,
+	const char **words, size_t max_words, size_t *n_words, struct why *why) MUST_CHECK;
+/* The table for --help, two columns, with defaults. */
+void option_help(const struct option_row *rows, size_t n_rows, FILE *to);
+/* name = value for every row, as a config file that gives the same again. */
+void option_print(const struct option_row *rows, size_t n_rows, FILE *to);
+
+#endif

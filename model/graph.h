@@ -1,0 +1,107 @@
+/*
+ * The op graph (OP-DAG): nodes are operators, edges are tensors, in topological order, cut into
+ * shards. A graph is built for one micro-batch shape (batch B, sequence T): every shape in it is
+ * concrete. Building allocates nodes only; kernels/exec.h computes.  Immutable once graph_finish
+ * has passed.
+ */
+#ifndef MODEL_GRAPH_H
+#define MODEL_GRAPH_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/err.h"
+#include "base/hash.h"
+#include "model/op.h"
+
+#define GRAPH_NAME 64
+#define GRAPH_NODES_MAX 65536
+#define GRAPH_SHARDS_MAX 1024
+#define GRAPH_NONE UINT32_MAX
+#define SHAPE_RANK 4
+#define NODE_IN_MAX 6
+
+struct shape {
+	uint32_t rank, dim[SHAPE_RANK]; /* dim beyond rank is 1 */
+};
+uint64_t shape_count(const struct shape *s); /* elements */
+
+enum tensor_role { TENSOR_input, TENSOR_param, TENSOR_value };
+enum dtype { DTYPE_real, DTYPE_token /* int32 */ };
+enum init_kind { INIT_zero, INIT_one, INIT_normal };
+
+struct tensor {
+	char name[GRAPH_NAME]; /* Hugging Face's names for parameters: "h.0.attn.c_attn.weight" */
+	enum tensor_role role;
+	enum dtype dtype;
+	struct shape shape;
+	uint32_t producer;   /* node, or GRAPH_NONE for inputs and parameters */
+	uint32_t shard;      /* of its parameter, or of its producer */
+	uint64_t offset;     /* parameters: first element in the shard's flat vector */
+	enum init_kind init; /* parameters */
+	float init_std;
+	bool decay; /* parameters: weight decay applies (matrices only) */
+};
+
+struct node {
+	enum op op;
+	uint32_t shard;
+	uint32_t n_in, in[NODE_IN_MAX]; /* tensors; which is which is said at the op in op.h */
+	uint32_t out;                   /* every op has one output tensor */
+	uint32_t heads;                 /* attention */
+	float eps;                      /* layernorm */
+};
+
+struct graph {
+	struct node *nodes;
+	uint32_t n_nodes;
+	struct tensor *tensors;
+	uint32_t n_tensors;
+	uint32_t n_shards;
+	uint32_t batch, seq;            /* B, T */
+	uint32_t tokens_in, targets_in; /* the input tensors, [B,T] */
+	uint32_t loss;                  /* the scalar output tensor */
+	uint32_t logits;                /* tensor [B*T, V], or GRAPH_NONE */
+	uint64_t *shard_params;         /* elements of each shard's flat vector */
+};
+
+/* What the spec says of a model.  "gpt": GPT-2's architecture (pre-norm, learned positions,
+ * tanh-GELU, biases). */
+struct model_config {
+	char builder[16];
+	uint32_t layers, width, heads, context, vocab;
+	bool tied; /* head shares the token embedding */
+	uint32_t n_shards;
+	uint32_t shard_first[GRAPH_SHARDS_MAX]; /* gpt: first layer (block) of each shard; [0] is 0.
+						 * Embeddings are in shard 0, final norm and head in
+						 * the last one */
+};
+
+/* ---- building (used by builders; the first mistake is kept and reported by graph_finish) */
+struct graph *graph_new(uint32_t batch, uint32_t seq);
+uint32_t graph_input(struct graph *g, const char *name, const struct shape *s, enum dtype dtype);
+uint32_t graph_param(struct graph *g, uint32_t shard, const char *name, const struct shape *s,
+	enum init_kind init, float std);
+/* Appends a node; its shape rule runs at once.  attrs supplies heads, eps and nothing else; may be
+ * NULL. */
+uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t *in, uint32_t n_in,
+	const struct node *attrs);
+/* Lays the parameters out (matrices first, in order of their making, then the vectors) and checks
+ * the whole: shards contiguous and not empty, every tensor used, names unique.  On failure *g is
+ * freed. */
+enum err graph_finish(struct graph *g, struct why *why) MUST_CHECK;
+void graph_free(struct graph *g);
+
+/* The builder's graph for a micro-batch of batch x seq tokens.  Parameters are the same, in the
+ * same order and with the same offsets, whatever batch and seq.  ERR_range with a sentence; seq may
+ * not exceed context. */
+enum err graph_build(const struct model_config *m, uint32_t batch, uint32_t seq, struct graph **out,
+	struct why *why) MUST_CHECK;
+
+/* ---- asking */
+uint64_t graph_params(const struct graph *g);                 /* elements in all shards */
+uint32_t graph_find(const struct graph *g, const char *name); /* tensor or GRAPH_NONE */
+/* Initial parameters of one shard: a pure function of (seed, shard, element), no libm; n =
+ * shard_params[shard]. */
+void graph_init_shard(const struct graph *g, uint32_t shard, uint64_t seed, float *out);
+
+#endif

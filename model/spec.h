@@ -1,0 +1,87 @@
+/*
+ * The run spec: one JSON document that says everything replicas must agree on.  Its canonical
+ * text's SHA-256 is the run id.  Read whole and validated whole: every mistake is named at once, by
+ * its path.  configs/demo.json is the manual.
+ */
+#ifndef MODEL_SPEC_H
+#define MODEL_SPEC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "model/graph.h"
+
+#define SPEC_MAX_BYTES (1u << 20)
+#define SPEC_VERSION 1
+#define SPEC_NAME 64
+
+enum spec_mode { SPEC_fixed /* steps per peer and round */, SPEC_timed /* seconds per round */ };
+
+struct spec_train {
+	uint32_t batch;       /* sequences of one inner step of one peer */
+	uint32_t micro_batch; /* sequences computed at once; divides batch */
+	uint32_t seq;         /* tokens of a sequence, at most model.context */
+	double lr, beta1, beta2, eps, weight_decay;
+	double clip;                          /* of each shard's gradient norm; 0: none */
+	uint64_t warmup_tokens, total_tokens; /* of the whole run, all peers together */
+	double final_lr;                      /* as a fraction of lr, reached at total_tokens */
+};
+
+struct spec_round {
+	enum spec_mode mode;
+	uint32_t steps;     /* fixed: inner steps of each peer */
+	double seconds;     /* timed: length of a round */
+	uint32_t peers_min; /* the run waits below this number */
+	double quorum; /* share of the round's members that must be in before the grace window may
+			  close it; 1: all */
+	uint32_t validate_every; /* rounds between validation losses; 0: never */
+	uint32_t snapshot_every; /* rounds between snapshots */
+};
+
+struct spec_outer {
+	char rule[24];   /* round/rule.h's list: sparseloco mean_R diloco average */
+	double lr;       /* alpha of sparseloco and mean_R, eta of diloco; unused by average */
+	double momentum; /* diloco */
+};
+
+struct spec_codec {
+	char name[24];     /* compress/codec.h's list: topk2 int8 raw */
+	uint32_t chunk, k; /* topk2: k of every chunk values */
+	double decay;      /* beta of the error feedback */
+};
+
+struct spec {
+	struct hash id; /* of text */
+	char *text;     /* canonical JSON */
+	char name[SPEC_NAME];
+	uint64_t seed;
+	struct model_config model;
+	struct hash manifest; /* data: hash of the manifest's canonical text */
+	struct hash init;     /* initial weights: hash of a safetensors file; zero: from the seed */
+	struct spec_train train;
+	struct spec_round round;
+	struct spec_outer outer;
+	struct spec_codec codec;
+};
+
+/* Parse and validate.  On failure why carries the first mistake and mistakes (may be NULL) all of
+ * them, a line each. */
+enum err spec_parse(const void *text, size_t n, struct spec **out, struct buf *mistakes,
+	struct why *why) MUST_CHECK;
+/* The same from a file; overrides, if any, are "path=value" texts ("round.steps=10"; data.manifest
+ * is commonly set so). */
+enum err spec_load(const char *path, const char *const *overrides, size_t n_overrides,
+	struct spec **out, struct buf *mistakes, struct why *why) MUST_CHECK;
+void spec_free(struct spec *s);
+/* What differs between two specs, a line each: "train.lr: 0.002 here, 0.001 there". */
+void spec_diff(const struct spec *here, const struct spec *there, struct buf *out);
+/* Tokens that one inner step of one peer trains on. */
+uint64_t spec_step_tokens(const struct spec *s);
+
+/* Warm-up and cosine as a function of the tokens trained by all peers; a multiplication table's
+ * worth of IEEE operations and no libm, so that every machine gets the same bits. */
+double spec_lr(const struct spec_train *t, uint64_t tokens);
+
+#endif
