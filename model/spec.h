@@ -1,7 +1,9 @@
 /*
  * The run spec: one JSON document that says everything replicas must agree on.  Its canonical
  * text's SHA-256 is the run id.  Read whole and validated whole: every mistake is named at once, by
- * its path.  configs/demo.json is the manual.
+ * its path.  configs/demo.json is an example, configs/README.md tells every member, its range and
+ * its default.  Defaults are part of the format: they never change within a version, since the text
+ * that is hashed is the document as it was given.
  */
 #ifndef MODEL_SPEC_H
 #define MODEL_SPEC_H
@@ -16,6 +18,7 @@
 #define SPEC_MAX_BYTES (1u << 20)
 #define SPEC_VERSION 1
 #define SPEC_NAME 64
+#define SPEC_MISTAKES_MAX (1u << 16) /* room for mistakes that is always enough to be useful */
 
 enum spec_mode { SPEC_fixed /* steps per peer and round */, SPEC_timed /* seconds per round */ };
 
@@ -31,8 +34,8 @@ struct spec_train {
 
 struct spec_round {
 	enum spec_mode mode;
-	uint32_t steps;     /* fixed: inner steps of each peer */
-	double seconds;     /* timed: length of a round */
+	uint32_t steps;     /* fixed: inner steps of each peer; timed: 0 */
+	double seconds;     /* timed: length of a round; fixed: 0 */
 	uint32_t peers_min; /* the run waits below this number */
 	double quorum; /* share of the round's members that must be in before the grace window may
 			  close it; 1: all */
@@ -58,30 +61,37 @@ struct spec {
 	char name[SPEC_NAME];
 	uint64_t seed;
 	struct model_config model;
-	struct hash manifest; /* data: hash of the manifest's canonical text */
-	struct hash init;     /* initial weights: hash of a safetensors file; zero: from the seed */
+	/* data: hash of the manifest's canonical text.  Zero in a template that names no data yet:
+	 * whoever trains refuses that. */
+	struct hash manifest;
+	struct hash init; /* initial weights: hash of a safetensors file; zero: from the seed */
 	struct spec_train train;
 	struct spec_round round;
 	struct spec_outer outer;
 	struct spec_codec codec;
 };
 
-/* Parse and validate.  On failure why carries the first mistake and mistakes (may be NULL) all of
- * them, a line each. */
+/* Parse and validate.  Names of rule and codec are checked for their form only: which of them exist
+ * is known above this layer.  On failure why carries the first mistake and how many more there
+ * are, and mistakes (may be NULL; inited by the caller) all of them, a line each.  The caller frees
+ * *out with spec_free. */
 enum err spec_parse(const void *text, size_t n, struct spec **out, struct buf *mistakes,
 	struct why *why) MUST_CHECK;
-/* The same from a file; overrides, if any, are "path=value" texts ("round.steps=10"; data.manifest
- * is commonly set so). */
+/* The same from a file, whose path why then names; overrides, if any, are "path=value" texts
+ * ("round.steps=10"): value is JSON, or else taken as text.  They may add members that are absent.
+ */
 enum err spec_load(const char *path, const char *const *overrides, size_t n_overrides,
 	struct spec **out, struct buf *mistakes, struct why *why) MUST_CHECK;
-void spec_free(struct spec *s);
+void spec_free(struct spec *s); /* NULL-safe */
 /* What differs between two specs, a line each: "train.lr: 0.002 here, 0.001 there". */
 void spec_diff(const struct spec *here, const struct spec *there, struct buf *out);
 /* Tokens that one inner step of one peer trains on. */
 uint64_t spec_step_tokens(const struct spec *s);
 
-/* Warm-up and cosine as a function of the tokens trained by all peers; a multiplication table's
- * worth of IEEE operations and no libm, so that every machine gets the same bits. */
+/* The inner learning rate when all peers together have trained on so many tokens: linear warm-up
+ * from 0, then half a cosine down to final_lr at total_tokens, constant after.  A step that passes
+ * the tokens up to its own end never sees the 0.  Additions, multiplications and divisions of
+ * doubles only, no libm: every machine gets the same bits.  Pure. */
 double spec_lr(const struct spec_train *t, uint64_t tokens);
 
 #endif
