@@ -26,15 +26,16 @@ struct view {
 	uint64_t at;
 };
 
-/* One op, one direction.  in/out/saved follow the node; views of absent things are {NULL, 0}. */
+/* One op, one direction.  in/out/saved follow the node; views of absent things are {NULL, 0}.  In
+ * backward only what op_def says that backward reads is given.  No view overlaps another. */
 struct kernel_call {
 	const struct graph *graph;
 	const struct node *node;
 	bool backward;
 	struct view in[NODE_IN_MAX];
 	struct view out;
-	struct view saved;                /* op_def.saved elements; absent in inference */
-	struct view grad_out;             /* backward */
+	struct view saved;    /* op_def.saved elements; absent when no backward will follow */
+	struct view grad_out; /* backward; at the loss it holds 1 */
 	struct view grad_in[NODE_IN_MAX]; /* backward; absent: not wanted */
 	uint32_t accumulate;              /* backward; bit i: grad_in[i] += instead of = */
 	/* cross_entropy: loss is divided, and gradients multiplied, as for a mean over loss_rows
@@ -79,6 +80,10 @@ struct backend {
 	/* A line for people: "cpu: 2 threads, AVX-512, OpenBLAS 0.3.21". */
 	void (*describe)(const struct device *d, char *out, size_t size);
 };
+
+#define X(name) extern const struct backend name##_backend;
+BACKEND_LIST(X)
+#undef X
 
 const struct backend *backend_find(const char *name); /* NULL when unknown */
 const struct backend *backend_at(size_t i);           /* NULL beyond the last */

@@ -12,18 +12,14 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "model/op.h"
+#include "model/shape.h"
 
 #define GRAPH_NAME 64
 #define GRAPH_NODES_MAX 65536
 #define GRAPH_SHARDS_MAX 1024
 #define GRAPH_NONE UINT32_MAX
-#define SHAPE_RANK 4
 #define NODE_IN_MAX 6
-
-struct shape {
-	uint32_t rank, dim[SHAPE_RANK]; /* dim beyond rank is 1 */
-};
-uint64_t shape_count(const struct shape *s); /* elements */
+#define GRAPH_ELEMENTS_MAX (1ull << 40) /* of one tensor */
 
 enum tensor_role { TENSOR_input, TENSOR_param, TENSOR_value };
 enum dtype { DTYPE_real, DTYPE_token /* int32 */ };
@@ -59,9 +55,12 @@ struct graph {
 	uint32_t n_shards;
 	uint32_t batch, seq;            /* B, T */
 	uint32_t tokens_in, targets_in; /* the input tensors, [B,T] */
-	uint32_t loss;                  /* the scalar output tensor */
-	uint32_t logits;                /* tensor [B*T, V], or GRAPH_NONE */
+	uint32_t loss;                  /* the scalar output tensor, or GRAPH_NONE: no training */
+	uint32_t logits;                /* tensor [B,T,V], or GRAPH_NONE */
 	uint64_t *shard_params;         /* elements of each shard's flat vector */
+	uint64_t *shard_decay;          /* the first so many of them decay (the matrices) */
+	uint32_t cap_nodes, cap_tensors;
+	struct why mistake; /* the first one made while building */
 };
 
 /* What the spec says of a model.  "gpt": GPT-2's architecture (pre-norm, learned positions,
@@ -76,18 +75,19 @@ struct model_config {
 						 * the last one */
 };
 
-/* ---- building (used by builders; the first mistake is kept and reported by graph_finish) */
-struct graph *graph_new(uint32_t batch, uint32_t seq);
+/* ---- building (used by builders).  The first mistake is kept and reported by graph_finish; the
+ * calls after it do nothing and return GRAPH_NONE, which they also accept as an input. */
+struct graph *graph_new(uint32_t batch, uint32_t seq); /* NULL: out of memory */
 uint32_t graph_input(struct graph *g, const char *name, const struct shape *s, enum dtype dtype);
 uint32_t graph_param(struct graph *g, uint32_t shard, const char *name, const struct shape *s,
 	enum init_kind init, float std);
 /* Appends a node; its shape rule runs at once.  attrs supplies heads, eps and nothing else; may be
- * NULL. */
+ * NULL.  Returns the output tensor. */
 uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t *in, uint32_t n_in,
 	const struct node *attrs);
 /* Lays the parameters out (matrices first, in order of their making, then the vectors) and checks
- * the whole: shards contiguous and not empty, every tensor used, names unique.  On failure *g is
- * freed. */
+ * the whole: shards contiguous and not empty, every tensor but loss and logits used, names unique,
+ * loss one element.  On failure the caller still owns g. */
 enum err graph_finish(struct graph *g, struct why *why) MUST_CHECK;
 void graph_free(struct graph *g);
 
@@ -100,8 +100,8 @@ enum err graph_build(const struct model_config *m, uint32_t batch, uint32_t seq,
 /* ---- asking */
 uint64_t graph_params(const struct graph *g);                 /* elements in all shards */
 uint32_t graph_find(const struct graph *g, const char *name); /* tensor or GRAPH_NONE */
-/* Initial parameters of one shard: a pure function of (seed, shard, element), no libm; n =
- * shard_params[shard]. */
+/* Initial parameters of one shard (shard_params[shard] elements): a pure function of (seed, the
+ * parameter's name, element), no libm, so that it does not depend on the cut into shards. */
 void graph_init_shard(const struct graph *g, uint32_t shard, uint64_t seed, float *out);
 
 #endif

@@ -1,17 +1,31 @@
 /*
  * The op list.  A row here, a file model/op_NAME.c (shape rule, cost, what backward needs) and one
- * kernel file in each backend.  Ids are in files: append only.  R = rows = B*T.  Every op has
- * exactly one output y.
+ * kernel file in each backend.  Ids are in files: append only.  R = B*T rows.  Every op has exactly
+ * one output y.
  *
- *   token_embed   in: tokens [B,T] token, table [V,C]                     y [B,T,C] = table[tokens]
- *   pos_embed     in: x [B,T,C], table [Tmax,C]                           y = x + table[past + t]
- *   layernorm     in: x [..,C], gain [C], bias [C]; eps                   y = (x - mean) / sqrt(var
- * + eps) * gain + bias linear        in: x [..,I], weight [O,I] (row-major), bias [O]?       y
- * [..,O] = x weight^T + bias attention     in: qkv [B,T,3C] (q, k, v side by side, heads inside);
- * y [B,T,C], causal softmax(q k^T / sqrt(C/heads)) v gelu          in: x y = 0.5 x (1 +
- * tanh(sqrt(2/pi) (x + 0.044715 x^3))) add           in: a, b of one shape y = a + b cross_entropy
- * in: logits [B,T,V], targets [B,T] token                  y [1] = mean over B*T of -log
- * softmax(logits)[target]; a target below 0 is not counted
+ * token_embed    in: tokens [B,T] token, table [V,C]
+ *                y [B,T,C] = table[tokens]                      backward reads tokens
+ * pos_embed      in: x [B,T,C], table [Tmax,C]
+ *                y = x + table[past + t]
+ * layernorm      in: x [..,C], gain [C], bias [C]; eps
+ *                y = (x - mean) / sqrt(var + eps) * gain + bias, var over C (not C - 1)
+ *                saved 2R: mean and 1 / sqrt(var + eps) of each row; backward reads x, gain
+ * linear         in: x [..,I], weight [O,I] (row-major), bias [O] or none
+ *                y [..,O] = x weight^T + bias                   backward reads x, weight
+ * attention      in: qkv [B,T,3C] (q, k, v side by side, heads of C/heads side by side in each)
+ *                y [B,T,C] = causal softmax(q k^T / sqrt(C/heads)) v
+ *                saved B*heads*T: log of the sum of exponentials of each row of scaled scores;
+ *                backward reads qkv, y
+ * gelu           in: x
+ *                y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   backward reads x
+ * add            in: a, b of one shape
+ *                y = a + b
+ * cross_entropy  in: logits [..,V], targets [..] token; a target below 0 is not counted
+ *                y [1] = mean over the counted rows of -log softmax(logits)[target]
+ *                saved R: log of the sum of exponentials of each row; backward reads both inputs
+ *
+ * saved is private to a backend (forward leaves it for the same backend's backward); only its size
+ * is fixed here.
  */
 #ifndef MODEL_OP_H
 #define MODEL_OP_H
@@ -50,6 +64,7 @@ struct op_cost {
 struct op_def {
 	const char *name;
 	uint32_t min_in, max_in;
+	uint32_t token_in;    /* bit i: in[i] holds tokens, the others reals */
 	uint32_t gradient_in; /* bit i: in[i] has a gradient */
 	uint32_t backward_in; /* bit i: backward reads in[i] */
 	bool backward_out;    /* backward reads y */
@@ -63,5 +78,13 @@ struct op_def {
 
 const struct op_def *op_def(enum op op); /* never NULL for a listed op */
 enum op op_find(const char *name);       /* OP_none when unknown */
+
+/* ---- for the files of the ops
+ * ERR_shape with "linear: input 1 (h.0.attn.c_attn.weight) is [96,32], must be [O,32]". */
+enum err op_wrong_shape(const struct graph *g, const struct node *n, uint32_t input,
+	const char *must, struct why *why);
+/* Fills in the bytes from the masks above: every input, y and saved once; in backward also each
+ * gradient once. */
+void op_count_bytes(const struct graph *g, const struct node *n, struct op_cost *c);
 
 #endif
