@@ -44,7 +44,7 @@ struct tokens {
 	size_t len, cap;
 };
 
-struct tokenizer *tokenizer_new_byte(void);
+enum err tokenizer_new_byte(struct tokenizer **out, struct why *why) MUST_CHECK;
 /* Checks the merges as tokenizer_parse does; n may be 0. */
 enum err tokenizer_new_bpe(const struct tokenizer_merge *merges, size_t n, struct tokenizer **out,
 	struct why *why) MUST_CHECK;
