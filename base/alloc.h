@@ -16,9 +16,12 @@ char *alloc_must_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 void *alloc_try(size_t count, size_t each) MUST_CHECK; /* zeroed; NULL on overflow or no memory */
 
-/* Tests: the n-th following alloc_try (from 1) in any thread fails; 0 switches it off. */
+/* As realloc, what is new is not zeroed; NULL on overflow or no memory, and old stays as it was. */
+void *alloc_try_resize(void *old, size_t count, size_t each) MUST_CHECK;
+
+/* Tests: the n-th following alloc_try* (from 1) in any thread fails; 0 switches it off. */
 void alloc_fail_at(long n);
-/* How many alloc_try calls there were since alloc_fail_at was last called. */
+/* How many alloc_try* calls there were since alloc_fail_at was last called. */
 long alloc_tries(void);
 
 #endif

@@ -29,8 +29,10 @@ void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
 void buf_put_f32(struct buf *b, float v);
 void buf_put_f64(struct buf *b, double v);
-void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3); /* no final NUL counted */
-uint8_t *buf_steal(struct buf *b, size_t *len); /* caller frees; b is empty again */
+/* A NUL follows the text but is not counted, so data is a string after it. */
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Caller frees; NULL when the buffer had failed; b is empty again either way. */
+uint8_t *buf_steal(struct buf *b, size_t *len);
 
 struct rd {
 	const uint8_t *at, *end;

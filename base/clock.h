@@ -10,7 +10,7 @@
 uint64_t clock_now_ns(void);       /* monotonic, does not jump with the wall clock */
 uint64_t clock_wall_s(void);       /* seconds since 1970, for validity dates and log lines only */
 double clock_seconds(uint64_t ns); /* as a fraction, for display */
-/* "3m 05s", "2h 10m", "850ms" into out. */
+/* "850ms", "12.3s", "3m 05s", "2h 10m", "5d 04h" into out. */
 void clock_text(uint64_t ns, char out[static 24]);
 
 #endif

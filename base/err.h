@@ -59,7 +59,8 @@ enum err {
  */
 const char *err_name(enum err code);
 const char *err_text(enum err code);
-/* The code for an errno value: ENOSPC is full, ENOENT is missing, EACCES permission, others io. */
+/* The code for an errno value: full disk or quota, missing, exists, permission (also a read-only
+ * file system), nomem; all others are io. */
 enum err err_from_errno(int errno_value);
 
 /* A refusal in words.  The code repeats what the function returned. */
@@ -69,8 +70,8 @@ struct why {
 };
 
 /* Write the sentence and return code, so that `return err_why(why, ERR_range, "…")` reads as one
- * step.  why may be NULL.  The text is cut at the size of the field; control characters from
- * outside are replaced by '?', so that the sentence is safe to log. */
+ * step.  why may be NULL.  The text is cut at the size of the field and goes through text_clean, so
+ * that it is safe to log and valid in JSON; arguments may point into why's old text. */
 enum err err_why(struct why *why, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #endif

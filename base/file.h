@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include "base/err.h"
 
+/* "cannot WHAT PATH: the system's reason; the cure", with the code of errno_value. */
+enum err file_why(struct why *why, const char *what, const char *path, int errno_value);
 /* The whole file, at most max bytes (ERR_toobig); a final NUL is added but not counted.  Caller
  * frees. */
 enum err file_read(
@@ -17,6 +19,9 @@ enum err file_write(
 	const char *path, const void *bytes, size_t n, int mode, struct why *why) MUST_CHECK;
 enum err file_mkdirs(const char *path, int mode, struct why *why) MUST_CHECK;
 bool file_exists(const char *path);
+/* Removes what writers that were killed left in folder (names ending in ".tmp"); for the folder's
+ * owner at start, before anybody writes there.  A missing folder is no mistake. */
+void file_sweep(const char *folder);
 /* Free bytes where path is (or would be). */
 enum err file_space(const char *path, uint64_t *bytes) MUST_CHECK;
 /* An exclusive lock on path, held until the descriptor is closed; ERR_busy names the holder's pid.
@@ -32,12 +37,13 @@ enum err file_out_put(struct file_out *f, const void *bytes, size_t n, struct wh
 enum err file_out_commit(struct file_out *f, struct why *why) MUST_CHECK;
 void file_out_discard(struct file_out *f); /* NULL-safe */
 
-/* A read-only mapping of a whole file (at least 1 byte).  Unmap with file_unmap. */
+/* A read-only mapping of a whole file (at least 1 byte, else ERR_truncated).  Unmap with
+ * file_unmap.  The file must be one that is replaced by renaming, never shortened in place. */
 struct file_map {
 	const uint8_t *data;
 	size_t len;
 };
 enum err file_map(const char *path, struct file_map *out, struct why *why) MUST_CHECK;
-void file_unmap(struct file_map *m);
+void file_unmap(struct file_map *m); /* NULL-safe, idempotent */
 
 #endif

@@ -18,6 +18,7 @@ bool hash_is_zero(const struct hash *h);
 void hash_hex(const struct hash *h, char out[static HASH_HEX]);
 enum err hash_parse(
 	const char *hex, struct hash *out) MUST_CHECK; /* exactly 64 lower-case digits */
+/* The content of a file, read in pieces; out is set on success only. */
 enum err hash_file(const char *path, struct hash *out, uint64_t *size) MUST_CHECK;
 
 /* In pieces.  hash_end frees the state and may be called only once; hash_drop gives up. */

@@ -17,7 +17,8 @@
  * sentence names line and column. */
 enum err json_parse(
 	const void *bytes, size_t n, size_t max, json_t **out, struct why *why) MUST_CHECK;
-/* The one text that is hashed and signed: members sorted, no spaces.  Caller frees. */
+/* The one text that is hashed and signed: members sorted, no spaces.  Caller frees; NULL when there
+ * is no memory. */
 char *json_canonical(const json_t *doc);
 
 struct json_in {
@@ -29,18 +30,22 @@ struct json_in {
 	size_t n_seen;
 };
 
-/* Start on an object; parent NULL at the top (then mistakes must be given).  path is borrowed. */
+/* Start on an object; path and mistakes are borrowed.  Anything but an object is a mistake; NULL
+ * (which json_get_object gives when there is none) is silent, and every getter then gives its
+ * fallback or zero.  All was well when at the end buf_ok(mistakes) and mistakes->len is 0. */
 void json_in_init(struct json_in *in, const json_t *object, const char *path, struct buf *mistakes);
 void json_mistake(struct json_in *in, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Required when fallback is NULL, else optional with that value. */
+/* Required when fallback is NULL, else optional with that value.  A wrong one is a
+ * mistake and gives the fallback, or least (false, "") when there is none. */
 int64_t json_get_int(
 	struct json_in *in, const char *name, int64_t least, int64_t most, const int64_t *fallback);
 double json_get_real(
 	struct json_in *in, const char *name, double least, double most, const double *fallback);
 bool json_get_flag(struct json_in *in, const char *name, const bool *fallback);
 /* Borrowed from the document; "" when missing or wrong. */
-const char *json_get_text(struct json_in *in, const char *name, size_t max_len, const char *fallback);
+const char *json_get_text(
+	struct json_in *in, const char *name, size_t max_len, const char *fallback);
 /* The index of the text in names (NULL-terminated); 0 when wrong. */
 size_t json_get_choice(
 	struct json_in *in, const char *name, const char *const *names, const char *fallback);

@@ -11,8 +11,8 @@
 
 #define LOG_LIST(X) \
 	X(base) \
-	X(model) X(data) X(kernel) X(net) X(http) X(round) X(ledger) X(store) X(peer) X(coord) \
-		X(page)
+	X(model) \
+	X(data) X(kernel) X(net) X(http) X(round) X(ledger) X(store) X(peer) X(coord) X(page)
 
 enum log_sub {
 #define X(name) LOG_##name,

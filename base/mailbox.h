@@ -15,7 +15,7 @@ struct mail {
 };
 
 struct mailbox;
-struct mailbox *mailbox_new(void);
+struct mailbox *mailbox_new(void);    /* ends the process when there is no descriptor */
 void mailbox_free(struct mailbox *b); /* drops what is left */
 int mailbox_fd(const struct mailbox *b);
 void mailbox_put(struct mailbox *b, struct mail *m); /* takes m */

@@ -1,0 +1,12 @@
+/* Text from outside: made safe to print, and the name that somebody probably meant. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+#include <stddef.h>
+
+/* In place: control characters (C0, DEL, C1) and bytes that are not UTF-8 become '?', so that the
+ * text can stand in one log line, on a terminal and in JSON. */
+void text_clean(char *text);
+/* The name closest to word by edits, or NULL when none is close enough to be what was meant. */
+const char *text_nearest(const char *word, const char *const *names, size_t n);
+
+#endif

@@ -1,0 +1,10 @@
+#include "base/version.h"
+
+#ifndef VERSION
+#define VERSION "unversioned"
+#endif
+
+const char *version_text(void)
+{
+	return VERSION;
+}
