@@ -15,8 +15,8 @@ enum option_kind {
 	OPTION_int,
 	OPTION_real,
 	OPTION_text,
-	OPTION_bytes /* 512M, 2G */,
-	OPTION_seconds /* 90, 5m, 2h */
+	OPTION_bytes /* 512M, 2G; K, M, G, T are powers of 1024 */,
+	OPTION_seconds /* 90, 500ms, 5m, 2h, 1d */
 };
 
 struct option_row {
@@ -29,14 +29,16 @@ struct option_row {
 };
 
 /* argv[0] is the subcommand's name.  Words that are no options land in words (borrowed, at most
- * max_words, else ERR_usage).  "--" ends options.  config_path may be NULL; a --config FILE row is
- * built in.
- * --help is not handled here.  Texts live as long as the process. */
+ * max_words, else ERR_usage).  "--" ends options.  A --config FILE row (SHOAL_CONFIG) is built in;
+ * names in the file that no row has are mistakes.  A flag takes no following word: --name or
+ * --name=no.  An empty variable counts as unset.  --help is not handled here.  Texts live as long
+ * as the process (those from argv are borrowed from it).  At the start, from one thread. */
 enum err option_read(const struct option_row *rows, size_t n_rows, int argc, char **argv,
 	const char **words, size_t max_words, size_t *n_words, struct why *why) MUST_CHECK;
 /* The table for --help, two columns, with defaults. */
 void option_help(const struct option_row *rows, size_t n_rows, FILE *to);
-/* name = value for every row, as a config file that gives the same again. */
+/* name = value for every row, as a config file that gives the same again; what such a file cannot
+ * carry (no text, a line break, more than a line) is said in a comment. */
 void option_print(const struct option_row *rows, size_t n_rows, FILE *to);
 
 #endif
