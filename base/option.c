@@ -255,7 +255,8 @@ static enum err walk(struct table *t, struct args *a)
 		else if (options && strncmp(arg, "--", 2) == 0)
 			err = take_option(t, a, &i);
 		else if (options && arg[0] == '-' && arg[1] != '\0')
-			err = unknown(t, "", "--", arg + 1);
+			err = err_why(t->why, ERR_usage,
+				"unknown option %.60s; options start with two dashes", arg);
 		else
 			err = take_word(t, a, arg);
 	}
