@@ -6,11 +6,13 @@
 #include "base/json.h"
 
 #define TOKENS_MAX 1000000000000000 /* exact as a double, and more than anybody trains on */
+#define LAYERS_MAX 4096             /* keeps the graph below GRAPH_NODES_MAX */
 
 static const char *const builders[] = {"gpt", NULL};
 static const char *const modes[] = {[SPEC_fixed] = "fixed", [SPEC_timed] = "timed", NULL};
 
-/* ---- the members, section by section.  Each reader notes its mistakes and goes on. */
+/* ---- the members, section by section.  Each reader notes its mistakes and goes on.  What depends
+ * on two members is checked only when both of them are right by themselves. */
 
 static uint32_t get_u32(struct json_in *in, const char *name, uint32_t least, uint32_t most)
 {
@@ -46,47 +48,39 @@ static void get_name(struct json_in *in, const char *name, char *out, size_t siz
 		json_mistake(in, name, "may have letters, digits and the signs _ - . only");
 }
 
-static void even_shards(struct model_config *m, uint32_t n)
+/* The first layer of each shard; layers is the most there may be when their number is wrong. */
+static void read_shard_list(struct json_in *in, struct model_config *m, uint32_t layers)
 {
-	m->n_shards = n;
-	for (uint32_t i = 0; i < n; i++)
-		m->shard_first[i] = (uint32_t)((uint64_t)i * m->layers / n);
-}
-
-static void read_shards(struct json_in *in, struct model_config *m)
-{
-	uint32_t most = m->layers < GRAPH_SHARDS_MAX ? m->layers : GRAPH_SHARDS_MAX;
-	if (most == 0)
-		most = 1; /* layers is wrong and already noted */
-	if (!json_is_array(json_object_get(in->object, "shards"))) {
-		uint32_t n = get_u32_or(in, "shards", 1, most, 1);
-		even_shards(m, n >= 1 && n <= most ? n : 1);
-		return;
-	}
-	const json_t *list = json_get_array(in, "shards", most, false);
+	const json_t *list = json_get_array(in, "shards", GRAPH_SHARDS_MAX, false);
 	size_t n = list ? json_array_size(list) : 0;
-	if (n == 0 || n > most) {
-		if (list && n == 0)
-			json_mistake(in, "shards",
-				"must name the first layer of each shard, as in [0, 1]");
-		even_shards(m, 1);
-		return;
-	}
-	m->n_shards = (uint32_t)n;
+	if (list && n == 0)
+		json_mistake(in, "shards", "must name the first layer of each shard, as in [0, 1]");
 	for (size_t i = 0; i < n; i++) {
 		const json_t *item = json_array_get(list, i);
 		json_int_t first = json_is_integer(item) ? json_integer_value(item) : -1;
 		json_int_t least = i ? (json_int_t)m->shard_first[i - 1] + 1 : 0;
-		if (first < least || first >= m->layers || (i == 0 && first != 0)) {
+		if (first < least || first >= layers || (i == 0 && first != 0)) {
 			json_mistake(in, "shards",
 				"must be whole numbers, rising from 0, each below layers (%u); "
 				"item %zu is not",
-				m->layers, i + 1);
-			even_shards(m, 1);
+				layers, i + 1);
 			return;
 		}
 		m->shard_first[i] = (uint32_t)first;
 	}
+	m->n_shards = (uint32_t)n;
+}
+
+static void read_shards(struct json_in *in, struct model_config *m, uint32_t layers)
+{
+	if (json_is_array(json_object_get(in->object, "shards"))) {
+		read_shard_list(in, m, layers);
+		return;
+	}
+	uint32_t most = layers < GRAPH_SHARDS_MAX ? layers : GRAPH_SHARDS_MAX;
+	m->n_shards = get_u32_or(in, "shards", 1, most, 1);
+	for (uint32_t i = 0; i < m->n_shards; i++)
+		m->shard_first[i] = (uint32_t)((uint64_t)i * m->layers / m->n_shards);
 }
 
 static void read_model(struct json_in *in, struct model_config *m)
@@ -94,43 +88,49 @@ static void read_model(struct json_in *in, struct model_config *m)
 	static const bool tied = true;
 	const char *builder = builders[json_get_choice(in, "builder", builders, NULL)];
 	memcpy(m->builder, builder, strlen(builder) + 1);
-	m->layers = get_u32(in, "layers", 1, 4096);
+	size_t before = in->mistakes->len;
+	m->layers = get_u32(in, "layers", 1, LAYERS_MAX);
+	read_shards(in, m, in->mistakes->len == before ? m->layers : LAYERS_MAX);
+	before = in->mistakes->len;
 	m->width = get_u32(in, "width", 1, 1u << 16);
 	m->heads = get_u32(in, "heads", 1, 1u << 12);
+	if (in->mistakes->len == before && m->width % m->heads)
+		json_mistake(in, "width", "must be a multiple of heads: %u is not one of %u",
+			m->width, m->heads);
 	m->context = get_u32(in, "context", 1, 1u << 20);
 	m->vocab = get_u32(in, "vocab", 2, 1u << 20);
 	m->tied = json_get_flag(in, "tied", &tied);
-	read_shards(in, m);
-	if (m->heads && m->width % m->heads)
-		json_mistake(in, "width", "must be a multiple of heads: %u is not one of %u",
-			m->width, m->heads);
 }
 
+/* context is 0 when it is not known. */
 static void read_train(struct json_in *in, struct spec_train *t, uint32_t context)
 {
+	size_t before = in->mistakes->len;
 	t->batch = get_u32(in, "batch", 1, 1u << 16);
 	t->micro_batch = get_u32_or(in, "micro_batch", 1, 1u << 16, t->batch);
+	if (in->mistakes->len == before && t->batch % t->micro_batch)
+		json_mistake(in, "micro_batch", "must divide batch (%u), is %u", t->batch,
+			t->micro_batch);
 	t->seq = get_u32_or(in, "seq", 1, 1u << 20, context);
+	if (context && t->seq > context)
+		json_mistake(
+			in, "seq", "must be at most model.context (%u), is %u", context, t->seq);
+
+	static const int64_t none = 0;
+	before = in->mistakes->len;
+	t->warmup_tokens = (uint64_t)json_get_int(in, "warmup_tokens", 0, TOKENS_MAX, &none);
+	t->total_tokens = (uint64_t)json_get_int(in, "total_tokens", 1, TOKENS_MAX, NULL);
+	if (in->mistakes->len == before && t->warmup_tokens > t->total_tokens)
+		json_mistake(in, "warmup_tokens", "must be at most total_tokens (%llu), is %llu",
+			(unsigned long long)t->total_tokens, (unsigned long long)t->warmup_tokens);
+
 	t->lr = json_get_real(in, "lr", 1e-9, 10, NULL);
+	t->final_lr = get_real_or(in, "final_lr", 0, 1, 0.1);
 	t->beta1 = get_real_or(in, "beta1", 0, 0.99999, 0.9);
 	t->beta2 = get_real_or(in, "beta2", 0, 0.99999, 0.95);
 	t->eps = get_real_or(in, "eps", 1e-16, 1, 1e-8);
 	t->weight_decay = get_real_or(in, "weight_decay", 0, 10, 0.1);
 	t->clip = get_real_or(in, "clip", 0, 1e9, 1);
-	static const int64_t none = 0;
-	t->warmup_tokens = (uint64_t)json_get_int(in, "warmup_tokens", 0, TOKENS_MAX, &none);
-	t->total_tokens = (uint64_t)json_get_int(in, "total_tokens", 1, TOKENS_MAX, NULL);
-	t->final_lr = get_real_or(in, "final_lr", 0, 1, 0.1);
-
-	if (t->micro_batch && t->batch % t->micro_batch)
-		json_mistake(in, "micro_batch", "must divide batch (%u), is %u", t->batch,
-			t->micro_batch);
-	if (context && t->seq > context)
-		json_mistake(
-			in, "seq", "must be at most model.context (%u), is %u", context, t->seq);
-	if (t->total_tokens && t->warmup_tokens > t->total_tokens)
-		json_mistake(in, "warmup_tokens", "must be at most total_tokens (%llu), is %llu",
-			(unsigned long long)t->total_tokens, (unsigned long long)t->warmup_tokens);
 }
 
 /* The length of a round; the other mode's would be silently ignored, so that it is a mistake. */
@@ -172,11 +172,12 @@ static void read_outer(struct json_in *in, struct spec_outer *o)
 static void read_codec(struct json_in *in, struct spec_codec *c)
 {
 	get_name(in, "name", c->name, sizeof c->name);
+	size_t before = in->mistakes->len;
 	c->chunk = get_u32_or(in, "chunk", 1, 1u << 16, 4096);
 	c->k = get_u32_or(in, "k", 1, 1u << 16, 64);
-	c->decay = get_real_or(in, "decay", 0, 1, 0.95);
-	if (c->k > c->chunk)
+	if (in->mistakes->len == before && c->k > c->chunk)
 		json_mistake(in, "k", "must be at most codec.chunk (%u), is %u", c->chunk, c->k);
+	c->decay = get_real_or(in, "decay", 0, 1, 0.95);
 }
 
 /* ---- the whole */
@@ -193,8 +194,11 @@ static bool section(struct json_in *top, const char *name, bool required, struct
 static void read_sections(struct json_in *top, struct spec *s)
 {
 	struct json_in in;
+	uint32_t context = 0;
+	size_t before = top->mistakes->len;
 	if (section(top, "model", true, &in)) {
 		read_model(&in, &s->model);
+		context = top->mistakes->len == before ? s->model.context : 0;
 		json_in_finish(&in);
 	}
 	if (section(top, "data", false, &in)) {
@@ -202,7 +206,7 @@ static void read_sections(struct json_in *top, struct spec *s)
 		json_in_finish(&in);
 	}
 	if (section(top, "train", true, &in)) {
-		read_train(&in, &s->train, s->model.context);
+		read_train(&in, &s->train, context);
 		json_in_finish(&in);
 	}
 	if (section(top, "round", true, &in)) {
@@ -325,7 +329,7 @@ static enum err set_member(json_t *object, const char *name, const char *text)
 {
 	json_t *value = NULL;
 	/* What is a text stays one: a run may be named 7. */
-	if (!json_is_string(json_object_get(object, name)))
+	if (*text == '"' || !json_is_string(json_object_get(object, name)))
 		value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
 	if (!value)
 		value = json_string(text);
