@@ -42,6 +42,8 @@ LDLIBS_net  = -lzmq -lcurl -levent_openssl -levent_pthreads -levent -lprotobuf-n
 LDLIBS_all  = $(LDLIBS_net) -lssl -lcrypto -lzstd -ljansson -linih -lsqlite3 -pthread -lm
 # The library's own threads are never used: kernels/cpu tiles over base/pool and calls single-threaded products.
 LDLIBS_blas = -lopenblas
+# Debian calls it nanopb_generator.py, others nanopb_generator.
+NANOPB = $(firstword $(shell command -v nanopb_generator.py nanopb_generator 2>/dev/null) nanopb_generator)
 
 ifeq ($(V),0)
 say = @printf '  %-6s %s\n' "$(1)" "$(2)";
@@ -93,7 +95,7 @@ $(O)/kernels/ref/%.f64.o: kernels/ref/%.c
 	$(call say,CC64,$<)$(CC) $(CFLAGS_all) $(CFLAGS_dir) -c -o $@ $<
 $(O)/net/messages.pb.c $(O)/net/messages.pb.h &: net/messages.proto
 	@mkdir -p $(@D)
-	$(call say,PROTO,$<)nanopb_generator -q -I net -D $(O)/net messages.proto
+	$(call say,PROTO,$<)$(NANOPB) -q -I net -D $(O)/net messages.proto
 $(O)/net/messages.pb.o: $(O)/net/messages.pb.c
 	$(call say,CC,$<)$(CC) $(filter-out -Werror,$(CFLAGS_all)) -w -I$(O)/net -c -o $@ $<
 

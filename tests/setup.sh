@@ -10,7 +10,7 @@ pacman="base-devel libevent curl openssl zeromq zstd jansson libinih sqlite open
 [ "$(uname -s)" = Linux ] || { echo "shoal runs on Linux (x86-64 and aarch64); on Windows use WSL2. This is $(uname -s)."; exit 1; }
 
 check() {
-	for c in pkg-config nanopb_generator protoc clang-format bible curl; do
+	for c in pkg-config protoc clang-format bible curl; do
 		command -v $c >/dev/null 2>&1 || { echo "missing: $c"; return 1; }
 	done
 	for p in libevent libevent_openssl libcurl openssl libzmq libzstd jansson sqlite3 inih cmocka; do
@@ -19,6 +19,7 @@ check() {
 	for f in cblas.h pb.h; do
 		echo "#include <$f>" | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || { echo "missing: $f"; return 1; }
 	done
+	command -v nanopb_generator.py >/dev/null || command -v nanopb_generator >/dev/null || { echo "missing: nanopb_generator"; return 1; }
 	[ -e /usr/share/javascript/chart.js/chart.min.js ] || { echo "missing: chart.js"; return 1; }
 }
 
