@@ -4,8 +4,8 @@
  * becomes a new id.  Of pairs that are equally frequent the one with the smaller left, then the
  * smaller right id wins, so the same text always gives the same merges.
  *
- * Memory is bounded: the first BPE_PIECES_MAX different pieces are counted, later new ones are not
- * looked at.  Failure is ERR_nomem only.
+ * Memory is bounded: the first BPE_PIECES_MAX different pieces with at most BPE_SYMBOLS_MAX bytes
+ * are counted, later new ones are not looked at.  Failure is ERR_nomem only.
  */
 #ifndef MODEL_BPE_H
 #define MODEL_BPE_H
@@ -15,6 +15,7 @@
 #include "model/tokenizer.h"
 
 #define BPE_PIECES_MAX (1u << 20)
+#define BPE_SYMBOLS_MAX (1u << 23)
 
 struct bpe;
 

@@ -3,12 +3,13 @@
  * Canonical JSON; the SHA-256 of the text is the manifest's name and stands in the run spec.  A
  * manifest is hostile input.
  *
- *   {"shoal_manifest":1,"tokenizer":HASH,"vocab":256,
+ *   {"shoal_manifest":1,"tokenizer":HASH,"vocab":256,"micronats":[3010000,2260000,1730000],
  *    "train":{"shards":[{"bytes":4194328,"hash":HASH,"tokens":4194304}],"text_bytes":N,"tokens":N},
  *    "validation":{...}}
  *
- * bytes is the size of the shard's file, text_bytes what the split's text had: a loss per token
- * times tokens / text_bytes is a loss per byte.
+ * micronats are the training text's entropies of order 1, 2 and 3 (ngram.h) in millionths of a nat
+ * per byte, yardsticks to show beside a loss.  bytes is the size of the shard's file, text_bytes
+ * what the split's text had: a loss per token times tokens / text_bytes is a loss per byte.
  */
 #ifndef MODEL_MANIFEST_H
 #define MODEL_MANIFEST_H
@@ -38,7 +39,7 @@ struct manifest {
 	struct hash id; /* of text */
 	char *text;     /* canonical JSON */
 	struct hash tokenizer;
-	uint32_t vocab;
+	uint32_t vocab, micronats[3];
 	struct manifest_split train, validation; /* validation may be empty */
 };
 
@@ -47,7 +48,7 @@ enum err manifest_parse(
 enum err manifest_load(const char *path, struct manifest **out, struct why *why) MUST_CHECK;
 void manifest_free(struct manifest *m); /* NULL-safe */
 
-/* The canonical text of the other fields; caller frees.  id and text need not be set. */
-char *manifest_print(const struct manifest *m);
+/* Sets text and id from the other fields. */
+enum err manifest_print(struct manifest *m, struct why *why) MUST_CHECK;
 
 #endif

@@ -36,6 +36,8 @@ struct prepare_summary {
 	uint64_t text_bytes, train_bytes, validation_bytes;
 	uint64_t train_tokens, validation_tokens;
 	size_t train_shards, validation_shards;
+	double entropy[3];  /* nats per byte, in-sample, order 1 to 3 of the training part */
+	double held_out[3]; /* what those counts reach on the validation part; 0 without one */
 };
 
 /* Refuses a text that is missing, unreadable, empty, no regular file or too short, and settings out

@@ -92,7 +92,8 @@ struct statefile_series {
 char *statefile_path(const struct statefile_series *series, uint64_t number);
 /* Opens the one with the highest number that is whole, of the kind and of the run.  Those passed
  * over are named in passed, a line each with the reason.  ERR_missing when there is no file at all;
- * when there are only bad ones, the code and sentence of the newest. */
+ * when there are only bad ones, the code and sentence of the newest.  A file that cannot be read at
+ * all (ERR_io, ERR_permission, ERR_nomem) is not passed over. */
 enum err statefile_open_newest(const struct statefile_series *series, struct statefile **out,
 	uint64_t *number, struct buf *passed, struct why *why) MUST_CHECK;
 /* Removes all but the keep highest numbers; failure to remove is not an error. */

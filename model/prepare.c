@@ -1,0 +1,436 @@
+#include "model/prepare.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "model/bpe.h"
+#include "model/manifest.h"
+#include "model/ngram.h"
+#include "model/tokenfile.h"
+#include "model/tokenizer.h"
+
+#define WINDOW (1u << 20)
+#define TRAIN_SEQUENCES_MIN 4u
+
+/* The texts as one stream of bytes. */
+struct reader {
+	const struct prepare *p;
+	size_t next; /* text to open */
+	int fd;      /* -1: none open */
+	uint64_t at, total;
+};
+
+struct job {
+	const struct prepare *p;
+	struct why *why;
+	struct reader reader;
+	uint8_t *window;
+	uint64_t cut; /* bytes of the training part */
+	struct bpe *bpe;
+	struct tokenizer *tokenizer;
+	struct ngram *ngram;
+	struct manifest *manifest;
+	struct manifest_split *split; /* the one being written */
+	size_t split_cap;
+	struct tokens tokens; /* encoded, not yet written */
+	struct buf shard;
+	struct buf made; /* hashes of the blobs that were not there before */
+	double held_out[3];
+};
+
+/* ---- reading the texts */
+
+static enum err measure(struct job *j)
+{
+	for (size_t i = 0; i < j->p->n_texts; i++) {
+		struct stat st;
+		const char *path = j->p->texts[i];
+		if (stat(path, &st) != 0)
+			return err_why(j->why, err_from_errno(errno), "cannot read the text %s: %s",
+				path, strerror(errno));
+		if (!S_ISREG(st.st_mode))
+			return err_why(j->why, ERR_usage,
+				"the text %s is not a regular file; save the text to a file first",
+				path);
+		j->reader.total += (uint64_t)st.st_size;
+	}
+	if (j->reader.total == 0)
+		return err_why(j->why, ERR_range, "the text %s is empty; give one with words in it",
+			j->p->n_texts ? j->p->texts[0] : "");
+	return ERR_OK;
+}
+
+static void rewind_texts(struct reader *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+	r->next = 0;
+	r->at = 0;
+}
+
+/* Up to n bytes; 0 at the end of the last text. */
+static enum err read_texts(struct reader *r, uint8_t *to, size_t n, size_t *got, struct why *why)
+{
+	*got = 0;
+	while (*got == 0 && (r->fd >= 0 || r->next < r->p->n_texts)) {
+		if (r->fd < 0)
+			r->fd = open(r->p->texts[r->next++], O_RDONLY | O_CLOEXEC);
+		ssize_t k = r->fd < 0 ? -1 : read(r->fd, to, n);
+		if (k < 0 && errno == EINTR && r->fd >= 0)
+			continue;
+		if (k < 0)
+			return err_why(why, err_from_errno(errno), "cannot read the text %s: %s",
+				r->p->texts[r->next - 1], strerror(errno));
+		if (k == 0) {
+			close(r->fd);
+			r->fd = -1;
+		}
+		*got = (size_t)k;
+	}
+	r->at += *got;
+	return ERR_OK;
+}
+
+/* How much of the window can be split without seeing what follows. */
+static size_t settled(const uint8_t *window, size_t n)
+{
+	size_t at = 0;
+	while (n - at > TOKENIZER_PIECE_MAX)
+		at += tokenizer_piece(window + at, n - at);
+	return at;
+}
+
+typedef enum err sink_fn(struct job *j, const uint8_t *bytes, size_t n);
+
+/* Gives the next `bytes` bytes of the texts to sink, in stretches that end at piece borders. */
+static enum err walk(struct job *j, const char *stage, uint64_t bytes, sink_fn *sink)
+{
+	size_t have = 0;
+	while (bytes) {
+		size_t want = WINDOW - have < bytes ? WINDOW - have : (size_t)bytes, got;
+		enum err e = read_texts(&j->reader, j->window + have, want, &got, j->why);
+		if (e)
+			return e;
+		if (got == 0)
+			return err_why(j->why, ERR_truncated,
+				"the text became shorter while it was read; run prepare again");
+		bytes -= got;
+		have += got;
+		size_t ready = bytes ? settled(j->window, have) : have;
+		e = ready ? sink(j, j->window, ready) : ERR_OK;
+		if (e)
+			return e;
+		have -= ready;
+		memmove(j->window, j->window + ready, have);
+		if (j->p->progress)
+			j->p->progress(j->p->arg, stage, j->reader.at, j->reader.total);
+	}
+	return ERR_OK;
+}
+
+/* ---- the tokenizer */
+
+static enum err count_pieces(struct job *j, const uint8_t *bytes, size_t n)
+{
+	enum err e = bpe_add(j->bpe, bytes, n);
+	return e ? err_why(j->why, e, "no memory to count the pieces of the text") : ERR_OK;
+}
+
+static void learning(void *arg, uint64_t done, uint64_t total)
+{
+	const struct job *j = arg;
+	if (j->p->progress)
+		j->p->progress(j->p->arg, "learning", done, total);
+}
+
+static enum err learn_tokenizer(struct job *j)
+{
+	j->bpe = bpe_new();
+	if (!j->bpe)
+		return err_why(j->why, ERR_nomem, "no memory to learn a tokenizer");
+	enum err e = walk(j, "reading", j->cut, count_pieces);
+	rewind_texts(&j->reader);
+	if (!e) {
+		e = bpe_train(j->bpe, j->p->vocab, learning, j, &j->tokenizer);
+		if (e)
+			e = err_why(
+				j->why, e, "no memory to learn a tokenizer of %u ids", j->p->vocab);
+	}
+	bpe_free(j->bpe);
+	j->bpe = NULL;
+	return e;
+}
+
+static enum err get_tokenizer(struct job *j)
+{
+	if (j->p->tokenizer)
+		return tokenizer_load(j->p->tokenizer, &j->tokenizer, j->why);
+	if (j->p->vocab == TOKENIZER_BYTES)
+		return tokenizer_new_byte(&j->tokenizer, j->why);
+	return learn_tokenizer(j);
+}
+
+/* ---- writing blobs */
+
+static enum err write_blob(struct job *j, const void *bytes, size_t n, struct hash *name)
+{
+	*name = hash_of(bytes, n);
+	char hex[HASH_HEX];
+	hash_hex(name, hex);
+	char *path = alloc_must_printf("%s/blobs/%s", j->p->dir, hex);
+	struct hash there;
+	uint64_t size;
+	enum err e = ERR_OK;
+	/* One that is there and whole is left alone; a damaged one is written again. */
+	if (!file_exists(path) || hash_file(path, &there, &size) || !hash_equal(&there, name)) {
+		buf_put(&j->made, name, sizeof *name);
+		e = buf_ok(&j->made)
+			    ? file_write(path, bytes, n, 0644, j->why)
+			    : err_why(j->why, ERR_nomem, "no memory for the list of blobs");
+	}
+	free(path);
+	return e;
+}
+
+static enum err list_shard(struct job *j, const struct manifest_shard *shard)
+{
+	struct manifest_split *s = j->split;
+	if (s->n_shards == MANIFEST_SHARDS_MAX)
+		return err_why(j->why, ERR_toobig,
+			"the text gives more than %u shards of %llu bytes; allow larger shards",
+			MANIFEST_SHARDS_MAX, (unsigned long long)j->p->shard_bytes);
+	if (s->n_shards == j->split_cap) {
+		size_t cap = j->split_cap ? 2 * j->split_cap : 16;
+		struct manifest_shard *more = alloc_try_resize(s->shards, cap, sizeof *more);
+		if (!more)
+			return err_why(j->why, ERR_nomem, "no memory for the list of shards");
+		s->shards = more;
+		j->split_cap = cap;
+	}
+	s->shards[s->n_shards++] = *shard;
+	s->tokens += shard->tokens;
+	return ERR_OK;
+}
+
+/* Writes shards from the front of the waiting tokens: the full ones, or with all also the rest. */
+static enum err flush(struct job *j, bool all)
+{
+	uint32_t width = tokenfile_width(tokenizer_vocab(j->tokenizer));
+	size_t most = (size_t)(j->p->shard_bytes / width), at = 0;
+	while (j->tokens.len - at >= most || (all && j->tokens.len > at)) {
+		size_t n = j->tokens.len - at < most ? j->tokens.len - at : most;
+		buf_clear(&j->shard);
+		tokenfile_write(&j->shard, width, j->tokens.id + at, n);
+		if (!buf_ok(&j->shard))
+			return err_why(j->why, ERR_nomem, "no memory for a shard of %zu tokens", n);
+		struct manifest_shard shard = {.tokens = n, .bytes = j->shard.len};
+		enum err e = write_blob(j, j->shard.data, j->shard.len, &shard.hash);
+		if (!e)
+			e = list_shard(j, &shard);
+		if (e)
+			return e;
+		at += n;
+	}
+	j->tokens.len -= at;
+	if (at && j->tokens.len)
+		memmove(j->tokens.id, j->tokens.id + at, j->tokens.len * sizeof *j->tokens.id);
+	return ERR_OK;
+}
+
+/* ---- encoding */
+
+static enum err encode_stretch(struct job *j, const uint8_t *bytes, size_t n)
+{
+	if (j->split == &j->manifest->train)
+		ngram_add(j->ngram, bytes, n);
+	for (unsigned i = 0; i < 3 && j->split == &j->manifest->validation; i++)
+		j->held_out[i] += ngram_cost(j->ngram, i + 1, bytes, n);
+	if (tokenizer_encode(j->tokenizer, bytes, n, &j->tokens))
+		return err_why(j->why, ERR_nomem, "no memory to encode %zu bytes of text", n);
+	return flush(j, false);
+}
+
+static enum err encode_split(struct job *j, struct manifest_split *split, uint64_t bytes)
+{
+	j->split = split;
+	j->split_cap = 0;
+	split->text_bytes = bytes;
+	enum err e = walk(j, "encoding", bytes, encode_stretch);
+	return e ? e : flush(j, true);
+}
+
+static enum err check_length(struct job *j, uint64_t train, uint64_t validation)
+{
+	uint64_t seq = j->p->seq, least = (TRAIN_SEQUENCES_MIN + 1) * seq;
+	if (train < least)
+		return err_why(j->why, ERR_range,
+			"the text is too short: its training part gives at most %llu tokens, %u "
+			"sequences of %llu "
+			"need %llu; give more text, or shorter sequences",
+			(unsigned long long)train, TRAIN_SEQUENCES_MIN, (unsigned long long)seq,
+			(unsigned long long)least);
+	if (j->p->validation > 0 && validation < seq + 1)
+		return err_why(j->why, ERR_range,
+			"the text is too short: its validation part gives at most %llu tokens, a "
+			"sequence of %llu "
+			"needs %llu; give more text, a larger validation share, or shorter "
+			"sequences",
+			(unsigned long long)validation, (unsigned long long)seq,
+			(unsigned long long)seq + 1);
+	return ERR_OK;
+}
+
+static enum err encode(struct job *j)
+{
+	struct manifest *m = j->manifest;
+	enum err e = encode_split(j, &m->train, j->cut);
+	if (!e)
+		e = encode_split(j, &m->validation, j->reader.total - j->cut);
+	if (!e)
+		e = check_length(j, m->train.tokens, m->validation.tokens);
+	if (e)
+		return e;
+	m->vocab = tokenizer_vocab(j->tokenizer);
+	for (unsigned i = 0; i < 3; i++)
+		m->micronats[i] = (uint32_t)llround(1e6 * ngram_entropy(j->ngram, i + 1));
+	const char *text = tokenizer_text(j->tokenizer);
+	return write_blob(j, text, strlen(text), &m->tokenizer);
+}
+
+static enum err write_manifest(struct job *j)
+{
+	struct hash id;
+	enum err e = manifest_print(j->manifest, j->why);
+	if (e)
+		return e;
+	size_t n = strlen(j->manifest->text);
+	e = write_blob(j, j->manifest->text, n, &id);
+	if (e)
+		return e;
+	char *path = alloc_must_printf("%s/manifest.json", j->p->dir);
+	e = file_write(path, j->manifest->text, n, 0644, j->why);
+	free(path);
+	return e;
+}
+
+/* ---- the whole */
+
+static enum err check_settings(const struct prepare *p, struct why *why)
+{
+	if (p->n_texts == 0)
+		return err_why(why, ERR_usage, "no text was given; name at least one text file");
+	if (p->vocab < TOKENIZER_BYTES || p->vocab > TOKENIZER_VOCAB_MAX)
+		return err_why(why, ERR_range, "a vocabulary has from %u to %u ids, not %u",
+			TOKENIZER_BYTES, TOKENIZER_VOCAB_MAX, p->vocab);
+	if (!(p->validation >= 0 && p->validation <= 0.5))
+		return err_why(why, ERR_range, "the validation share goes from 0 to 0.5, not %g",
+			p->validation);
+	if (p->seq == 0 || p->seq > 1u << 20)
+		return err_why(why, ERR_range, "a sequence has from 1 to %u tokens, not %u",
+			1u << 20, p->seq);
+	if (p->shard_bytes < 2 || p->shard_bytes > MANIFEST_SHARD_TOKENS_MAX)
+		return err_why(why, ERR_range,
+			"a shard holds from 2 to %u bytes of tokens, not %llu",
+			MANIFEST_SHARD_TOKENS_MAX, (unsigned long long)p->shard_bytes);
+	return ERR_OK;
+}
+
+static enum err make_room(struct job *j)
+{
+	j->window = alloc_try(WINDOW, 1);
+	j->ngram = ngram_new();
+	j->manifest = alloc_try(1, sizeof *j->manifest);
+	if (!j->window || !j->ngram || !j->manifest)
+		return err_why(
+			j->why, ERR_nomem, "no memory to prepare a text (about 100 MB are needed)");
+	char *blobs = alloc_must_printf("%s/blobs", j->p->dir);
+	enum err e = file_mkdirs(blobs, 0755, j->why);
+	free(blobs);
+	return e;
+}
+
+static enum err run(struct job *j)
+{
+	enum err e = measure(j);
+	if (e)
+		return e;
+	uint64_t total = j->reader.total, held = (uint64_t)((double)total * j->p->validation);
+	j->cut = total - held;
+	/* A token is at least a byte: what is too short in bytes is refused before anything is
+	 * written. */
+	e = check_length(j, j->cut, held);
+	if (!e)
+		e = make_room(j);
+	if (!e)
+		e = get_tokenizer(j);
+	if (!e)
+		e = encode(j);
+	return e ? e : write_manifest(j);
+}
+
+/* After a failure: blobs without a manifest are nobody's. */
+static void remove_made(const struct job *j)
+{
+	for (size_t at = 0; at + sizeof(struct hash) <= j->made.len; at += sizeof(struct hash)) {
+		struct hash h;
+		char hex[HASH_HEX];
+		memcpy(&h, j->made.data + at, sizeof h);
+		hash_hex(&h, hex);
+		char *path = alloc_must_printf("%s/blobs/%s", j->p->dir, hex);
+		unlink(path);
+		free(path);
+	}
+}
+
+static void summarise(const struct job *j, struct prepare_summary *out)
+{
+	const struct manifest *m = j->manifest;
+	*out = (struct prepare_summary){.manifest = m->id,
+		.tokenizer = m->tokenizer,
+		.vocab = m->vocab,
+		.text_bytes = j->reader.total,
+		.train_bytes = m->train.text_bytes,
+		.validation_bytes = m->validation.text_bytes,
+		.train_tokens = m->train.tokens,
+		.validation_tokens = m->validation.tokens,
+		.train_shards = m->train.n_shards,
+		.validation_shards = m->validation.n_shards};
+	for (unsigned i = 0; i < 3; i++) {
+		out->entropy[i] = ngram_entropy(j->ngram, i + 1);
+		if (m->validation.text_bytes)
+			out->held_out[i] = j->held_out[i] / (double)m->validation.text_bytes;
+	}
+}
+
+enum err prepare(const struct prepare *p, struct prepare_summary *out, struct why *why)
+{
+	enum err e = check_settings(p, why);
+	if (e)
+		return e;
+	struct job j = {.p = p, .why = why, .reader = {.p = p, .fd = -1}};
+	buf_init(&j.shard, TOKENFILE_HEAD + p->shard_bytes);
+	buf_init(&j.made, 4 * MANIFEST_SHARDS_MAX * sizeof(struct hash));
+	e = run(&j);
+	if (e)
+		remove_made(&j);
+	else
+		summarise(&j, out);
+	rewind_texts(&j.reader);
+	free(j.window);
+	bpe_free(j.bpe);
+	tokenizer_free(j.tokenizer);
+	ngram_free(j.ngram);
+	manifest_free(j.manifest);
+	free(j.tokens.id);
+	buf_release(&j.shard);
+	buf_release(&j.made);
+	return e;
+}
