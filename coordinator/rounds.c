@@ -1,0 +1,560 @@
+#include "coordinator/rounds.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "coordinator/arrivals.h"
+#include "coordinator/spanpool.h"
+
+#define HEADROOM \
+	1.25 /* timed: sequences handed out over what the speed promises, so that time ends the \
+		round */
+#define PROBE_STEPS 4                 /* timed: of a member whose speed is not known */
+#define SPEED_KEEP 0.7                /* of the old figure when a new speed is heard */
+#define LOST_GRACE (3 * CLOCK_SECOND) /* a link that is down may come back for so long */
+#define RESTART_GRACE \
+	(30 * CLOCK_SECOND) /* the same after this process was away: back-off has grown meanwhile \
+			     */
+#define SETTLE_FLOOR (2 * CLOCK_SECOND)
+#define BOUND_FACTOR \
+	10 /* an answering member that does not finish is given up after so many expected times */
+#define BOUND_FLOOR (60 * CLOCK_SECOND)
+#define FIRST_ROUND \
+	(600 * CLOCK_SECOND) /* expected length of a fixed-step round before any was seen */
+
+struct rounds {
+	const struct spec *spec;
+	uint32_t n_shards;
+	enum rounds_state state;
+	uint64_t round, ledger_tokens, planned_tokens;
+	uint64_t opened_ns, closed_ns, quorum_ns, grace_until_ns;
+	bool paused, asked_last;
+	struct rounds_member *members;
+	bool *was_in; /* in the round before: the next one waits for it to apply that */
+	uint32_t n_members, cap_members, counts[MEMBER_STATES];
+	struct spanpool pool;
+	struct arrivals finished, applied;
+	struct rounds_action *queue;
+	size_t n_queue, cap_queue, at_queue;
+};
+
+const char *rounds_member_text(enum member_state s)
+{
+	static const char *const texts[] = {
+#define X(name, moves) #name,
+		MEMBER_LIST(X)
+#undef X
+	};
+	return s < MEMBER_STATES ? texts[s] : "unknown";
+}
+
+const char *rounds_state_text(enum rounds_state s)
+{
+	static const char *const texts[] = {"waiting", "open", "closing", "finishing", "finished"};
+	return texts[s];
+}
+
+/* ---- members */
+
+static const uint32_t legal[] = {
+#define TO(name) | 1u << MEMBER_##name
+#define X(name, moves) 0u moves,
+	MEMBER_LIST(X)
+#undef X
+#undef TO
+};
+
+/* The one setter. */
+static void move(struct rounds *r, uint32_t member, enum member_state to, uint64_t now)
+{
+	struct rounds_member *m = &r->members[member];
+	if (m->state == to || !(legal[m->state] & 1u << to))
+		return;
+	r->counts[m->state]--;
+	r->counts[to]++;
+	log_at(round, 2, "member %u: %s, was %s", member, rounds_member_text(to),
+		rounds_member_text(m->state));
+	m->state = to;
+	m->since_ns = now;
+}
+
+static struct rounds_member *find(const struct rounds *r, uint32_t member)
+{
+	return member < r->n_members && r->members[member].known ? &r->members[member] : NULL;
+}
+
+static void push(struct rounds *r, enum rounds_action_kind kind, uint32_t member)
+{
+	if (r->at_queue == r->n_queue)
+		r->at_queue = r->n_queue = 0;
+	if (r->n_queue == r->cap_queue) {
+		r->cap_queue = r->cap_queue ? 2 * r->cap_queue : 16;
+		r->queue = alloc_must_resize(r->queue, r->cap_queue, sizeof *r->queue);
+	}
+	r->queue[r->n_queue++] =
+		(struct rounds_action){.kind = kind, .round = r->round, .member = member};
+}
+
+struct rounds *rounds_new(const struct rounds_config *config)
+{
+	struct rounds *r = alloc_must_zero(1, sizeof *r);
+	r->spec = config->spec;
+	r->n_shards = config->n_shards;
+	r->round = config->first_round;
+	r->ledger_tokens = config->ledger_tokens;
+	r->pool.cursor = config->cursor;
+	r->closed_ns = config->now;
+	if (r->ledger_tokens >= r->spec->train.total_tokens)
+		r->state = ROUNDS_finishing;
+	return r;
+}
+
+void rounds_free(struct rounds *r)
+{
+	if (!r)
+		return;
+	free(r->members);
+	free(r->was_in);
+	spanpool_release(&r->pool);
+	free(r->queue);
+	free(r);
+}
+
+/* ---- sequence numbers */
+
+void rounds_return_span(struct rounds *r, struct span s)
+{
+	spanpool_return(&r->pool, s);
+}
+
+static void take_back(struct rounds *r, struct rounds_member *m, uint64_t done)
+{
+	struct span head[SPAN_MAX], tail[SPAN_MAX];
+	uint32_t n_head, n_tail;
+	span_split(m->spans, m->n_spans, done, head, &n_head, tail, &n_tail);
+	for (uint32_t i = 0; i < n_tail; i++)
+		spanpool_return(&r->pool, tail[i]);
+}
+
+/* ---- opening */
+
+static uint64_t steps_for(const struct rounds *r, const struct rounds_member *m)
+{
+	if (r->spec->round.mode == SPEC_fixed)
+		return r->spec->round.steps;
+	if (m->speed <= 0)
+		return PROBE_STEPS;
+	uint64_t steps =
+		(uint64_t)(m->speed * r->spec->round.seconds / (double)spec_step_tokens(r->spec));
+	return steps ? steps : 1;
+}
+
+static void open_round(struct rounds *r, uint64_t now)
+{
+	const uint32_t batch = r->spec->train.batch;
+	r->planned_tokens = 0;
+	for (uint32_t i = 0; i < r->n_members; i++) {
+		struct rounds_member *m = &r->members[i];
+		m->assigned = m->state == MEMBER_ready;
+		r->was_in[i] = false;
+		if (!m->assigned)
+			continue;
+		m->steps = steps_for(r, m);
+		m->steps_done = m->shards_in = 0;
+		m->tokens_in = m->sequences_in = 0;
+		uint64_t steps = r->spec->round.mode == SPEC_fixed
+					 ? m->steps
+					 : (uint64_t)((double)m->steps * HEADROOM) + 1;
+		m->n_spans = spanpool_take(&r->pool, steps * batch, m->spans);
+		r->planned_tokens += m->steps * spec_step_tokens(r->spec);
+		move(r, i, MEMBER_working, now);
+	}
+	r->state = ROUNDS_open;
+	r->opened_ns = now;
+	r->quorum_ns = 0;
+	push(r, ROUNDS_open_round, 0);
+}
+
+/* Members that were in the last round and are still linked but have not applied it. */
+static uint32_t still_applying(const struct rounds *r)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < r->n_members; i++)
+		n += r->was_in[i] && r->members[i].state == MEMBER_syncing;
+	return n;
+}
+
+static uint64_t settle_until(const struct rounds *r)
+{
+	bool all = r->spec->round.quorum >= 1;
+	uint64_t expected = arrivals_expected(&r->applied, 5 * SETTLE_FLOOR, SETTLE_FLOOR);
+	return r->closed_ns + (all ? BOUND_FACTOR * expected + BOUND_FLOOR : expected);
+}
+
+static void check_open(struct rounds *r, uint64_t now)
+{
+	if (r->state != ROUNDS_waiting || r->paused ||
+		r->counts[MEMBER_ready] < r->spec->round.peers_min)
+		return;
+	if (still_applying(r) && now < settle_until(r))
+		return;
+	open_round(r, now);
+}
+
+/* ---- closing */
+
+static bool is_in(const struct rounds *r, const struct rounds_member *m)
+{
+	return m->assigned && m->shards_in == r->n_shards;
+}
+
+static uint64_t expected_length(const struct rounds *r)
+{
+	bool fixed = r->spec->round.mode == SPEC_fixed;
+	uint64_t first = fixed ? FIRST_ROUND
+			       : (uint64_t)(1.5 * r->spec->round.seconds * (double)CLOCK_SECOND);
+	return arrivals_expected(&r->finished, first, CLOCK_SECOND);
+}
+
+/* Until when a member that is not in is waited for. */
+static uint64_t patience(const struct rounds *r, const struct rounds_member *m)
+{
+	if (m->state == MEMBER_gone)
+		return 0;
+	uint64_t until = r->opened_ns + BOUND_FACTOR * expected_length(r) + BOUND_FLOOR;
+	if (m->state == MEMBER_away) {
+		uint64_t lost = m->since_ns + LOST_GRACE;
+		if (lost < r->grace_until_ns)
+			lost = r->grace_until_ns;
+		until = lost < until ? lost : until;
+	}
+	if (r->quorum_ns) {
+		/* before three arrivals were ever seen, the rest may take as long again as the
+		 * quorum took */
+		uint64_t grace =
+			r->opened_ns + (r->finished.n >= 3 ? expected_length(r)
+							   : 2 * (r->quorum_ns - r->opened_ns));
+		grace = grace > r->quorum_ns ? grace : r->quorum_ns;
+		until = grace < until ? grace : until;
+	}
+	return until;
+}
+
+static void drop(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = &r->members[member];
+	take_back(r, m, 0);
+	m->assigned = false;
+	m->n_spans = 0;
+	push(r, ROUNDS_drop_member, member);
+	/* It trains on for nothing until it hears of the close; then it syncs like everybody. */
+	if (m->state == MEMBER_working)
+		move(r, member, MEMBER_syncing, now);
+}
+
+static void finish_round(struct rounds *r, uint32_t n_in)
+{
+	if (!n_in) {
+		r->state = ROUNDS_waiting;
+		push(r, ROUNDS_abandon, 0);
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_members; i++)
+		if (is_in(r, &r->members[i]))
+			take_back(r, &r->members[i], r->members[i].sequences_in);
+	r->state = ROUNDS_closing;
+	push(r, ROUNDS_close_round, 0);
+}
+
+static void check_close(struct rounds *r, uint64_t now)
+{
+	if (r->state != ROUNDS_open)
+		return;
+	uint32_t assigned = 0, in = 0;
+	for (uint32_t i = 0; i < r->n_members; i++) {
+		assigned += r->members[i].assigned;
+		in += is_in(r, &r->members[i]);
+	}
+	double quorum = r->spec->round.quorum;
+	if (!r->quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
+		r->quorum_ns = now;
+	uint32_t left = assigned - in;
+	for (uint32_t i = 0; left && i < r->n_members; i++) {
+		struct rounds_member *m = &r->members[i];
+		if (!m->assigned || is_in(r, m) || now < patience(r, m))
+			continue;
+		drop(r, i, now);
+		left--;
+	}
+	if (!left)
+		finish_round(r, in);
+}
+
+static void check_finish(struct rounds *r)
+{
+	if (r->state != ROUNDS_finishing || r->asked_last)
+		return;
+	for (uint32_t i = 0; i < r->n_members; i++) {
+		if (r->members[i].state != MEMBER_ready)
+			continue;
+		r->asked_last = true;
+		push(r, ROUNDS_last_validation, i);
+		return;
+	}
+}
+
+static void check(struct rounds *r, uint64_t now)
+{
+	check_close(r, now);
+	check_open(r, now);
+	check_finish(r);
+}
+
+/* ---- events */
+
+void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now)
+{
+	if (member >= ROUNDS_MEMBERS_MAX)
+		return;
+	if (member >= r->cap_members) {
+		uint32_t cap = member + 1 > 2 * r->cap_members ? member + 1 : 2 * r->cap_members;
+		r->members = alloc_must_resize(r->members, cap, sizeof *r->members);
+		r->was_in = alloc_must_resize(r->was_in, cap, sizeof *r->was_in);
+		memset(r->members + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->members);
+		memset(r->was_in + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->was_in);
+		r->cap_members = cap;
+	}
+	if (member >= r->n_members)
+		r->n_members = member + 1;
+	struct rounds_member *m = &r->members[member];
+	if (m->known)
+		return;
+	*m = (struct rounds_member){.known = true, .state = MEMBER_away, .since_ns = now};
+	r->counts[MEMBER_away]++;
+}
+
+void rounds_restore_open(
+	struct rounds *r, uint32_t member, const struct span *spans, uint32_t n, uint64_t steps)
+{
+	struct rounds_member *m = find(r, member);
+	if (!m || n > SPAN_MAX)
+		return;
+	m->assigned = true;
+	m->steps = steps;
+	m->n_spans = n;
+	memcpy(m->spans, spans, n * sizeof *spans);
+	r->planned_tokens += steps * spec_step_tokens(r->spec);
+	r->state = ROUNDS_open;
+}
+
+void rounds_restored(struct rounds *r, uint64_t now)
+{
+	r->opened_ns = now;
+	r->grace_until_ns = now + RESTART_GRACE;
+	check(r, now);
+}
+
+void rounds_on_linked(struct rounds *r, uint32_t member, bool at_head, uint64_t now)
+{
+	if (!find(r, member))
+		return;
+	move(r, member, MEMBER_away, now); /* an old link, if any, is gone */
+	move(r, member, MEMBER_syncing, now);
+	if (at_head)
+		rounds_on_at_head(r, member, now);
+	check(r, now);
+}
+
+void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = find(r, member);
+	if (!m || m->state != MEMBER_syncing)
+		return;
+	if (r->was_in[member])
+		arrivals_add(&r->applied, now - r->closed_ns);
+	move(r, member, MEMBER_ready, now);
+	if (m->assigned && r->state == ROUNDS_open) {
+		move(r, member, MEMBER_working, now);
+		if (is_in(r, m))
+			move(r, member, MEMBER_in, now);
+	}
+	check(r, now);
+}
+
+static void leave(struct rounds *r, uint32_t member, enum member_state to, uint64_t now)
+{
+	if (!find(r, member))
+		return;
+	move(r, member, to, now);
+	if (r->state == ROUNDS_finishing)
+		r->asked_last = false; /* it may have been the one that was asked */
+	check(r, now);
+}
+
+void rounds_on_lost(struct rounds *r, uint32_t member, uint64_t now)
+{
+	leave(r, member, MEMBER_away, now);
+}
+
+void rounds_on_gone(struct rounds *r, uint32_t member, uint64_t now)
+{
+	leave(r, member, MEMBER_gone, now);
+}
+
+void rounds_on_progress(
+	struct rounds *r, uint32_t member, uint64_t steps_done, double tokens_per_s, uint64_t now)
+{
+	struct rounds_member *m = find(r, member);
+	if (!m)
+		return;
+	m->steps_done = steps_done;
+	if (tokens_per_s > 0 && tokens_per_s < 1e12)
+		m->speed = m->speed > 0 ? SPEED_KEEP * m->speed + (1 - SPEED_KEEP) * tokens_per_s
+					: tokens_per_s;
+	check(r, now);
+}
+
+bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now)
+{
+	struct rounds_member *m = find(r, member);
+	if (!m || r->state != ROUNDS_open || !m->assigned || is_in(r, m))
+		return false;
+	if (!sequences || sequences > span_count(m->spans, m->n_spans) ||
+		(m->shards_in && sequences != m->sequences_in))
+		return false;
+	m->sequences_in = sequences;
+	m->tokens_in = sequences * r->spec->train.seq;
+	if (++m->shards_in == r->n_shards) {
+		arrivals_add(&r->finished, now - r->opened_ns);
+		move(r, member, MEMBER_in, now);
+		check(r, now);
+	}
+	return true;
+}
+
+void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
+{
+	if (r->state != ROUNDS_closing)
+		return;
+	r->ledger_tokens = ledger_tokens;
+	r->closed_ns = now;
+	r->round++;
+	r->state = ledger_tokens >= r->spec->train.total_tokens ? ROUNDS_finishing : ROUNDS_waiting;
+	for (uint32_t i = 0; i < r->n_members; i++) {
+		struct rounds_member *m = &r->members[i];
+		r->was_in[i] = m->assigned;
+		m->assigned = false;
+		m->n_spans = 0;
+		/* whoever is linked now has an older head than the ledger */
+		if (m->state == MEMBER_in || m->state == MEMBER_working || m->state == MEMBER_ready)
+			move(r, i, MEMBER_syncing, now);
+	}
+	check(r, now);
+}
+
+void rounds_on_last_validation(struct rounds *r, uint64_t now)
+{
+	(void)now;
+	if (r->state != ROUNDS_finishing)
+		return;
+	r->state = ROUNDS_finished;
+	push(r, ROUNDS_finish, 0);
+}
+
+void rounds_on_pause(struct rounds *r, bool paused, uint64_t now)
+{
+	r->paused = paused;
+	check(r, now);
+}
+
+void rounds_tick(struct rounds *r, uint64_t now)
+{
+	check(r, now);
+}
+
+struct rounds_action rounds_next(struct rounds *r)
+{
+	if (r->at_queue == r->n_queue)
+		return (struct rounds_action){.kind = ROUNDS_none};
+	return r->queue[r->at_queue++];
+}
+
+uint64_t rounds_deadline(const struct rounds *r)
+{
+	uint64_t at = UINT64_MAX;
+	if (r->state == ROUNDS_waiting && r->counts[MEMBER_ready] >= r->spec->round.peers_min &&
+		still_applying(r))
+		return settle_until(r);
+	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->n_members; i++) {
+		const struct rounds_member *m = &r->members[i];
+		if (m->assigned && !is_in(r, m) && patience(r, m) < at)
+			at = patience(r, m);
+	}
+	return at;
+}
+
+/* ---- asking */
+
+enum rounds_state rounds_state(const struct rounds *r)
+{
+	return r->state;
+}
+
+uint64_t rounds_round(const struct rounds *r)
+{
+	return r->round;
+}
+
+uint32_t rounds_members(const struct rounds *r)
+{
+	return r->n_members;
+}
+
+const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member)
+{
+	return find(r, member);
+}
+
+uint32_t rounds_count(const struct rounds *r, enum member_state s)
+{
+	return r->counts[s];
+}
+
+uint64_t rounds_cursor(const struct rounds *r)
+{
+	return r->pool.cursor;
+}
+
+const struct span *rounds_pool(const struct rounds *r, size_t *n)
+{
+	*n = r->pool.n;
+	return r->pool.at;
+}
+
+uint64_t rounds_planned_tokens(const struct rounds *r)
+{
+	return r->planned_tokens;
+}
+
+uint64_t rounds_opened_ns(const struct rounds *r)
+{
+	return r->opened_ns;
+}
+
+bool rounds_paused(const struct rounds *r)
+{
+	return r->paused;
+}
+
+uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
+{
+	*until_ns = settle_until(r);
+	return still_applying(r);
+}
+
+bool rounds_asked_last(const struct rounds *r)
+{
+	return r->asked_last;
+}

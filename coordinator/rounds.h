@@ -1,0 +1,145 @@
+/*
+ * The round state machine: which members work on what, when a round opens and closes.  Pure: events
+ * and the time go in, actions come out; no clock, socket, disk or randomness.  Same events in the
+ * same order: same actions.  Times are nanoseconds of any monotonic clock.  Members are named by
+ * their number on the roster.
+ *
+ *   waiting --enough ready--> open --all or quorum in, others late or lost--> closing
+ * --committed--> waiting ... | nobody left                                      | total_tokens
+ * reached v                                                  v waiting (same round again) finishing
+ * --final loss--> finished
+ */
+#ifndef COORDINATOR_ROUNDS_H
+#define COORDINATOR_ROUNDS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/err.h"
+#include "model/spec.h"
+#include "round/span.h"
+
+#define ROUNDS_MEMBERS_MAX 16384u
+
+/* A member's states and where each may go. */
+#define MEMBER_LIST(X) \
+	X(away, TO(syncing) TO(gone))           /* on the roster, no link */ \
+	X(syncing, TO(ready) TO(away) TO(gone)) /* linked, not yet at the head of the ledger */ \
+	X(ready, TO(working) TO(syncing) TO(away) TO(gone)) /* at the head, waits for a plan */ \
+	X(working, TO(in) TO(syncing) TO(away) TO(gone))    /* in the open round */ \
+	X(in, TO(syncing) TO(away) TO(gone)) /* its whole contribution was accepted */ \
+	X(gone, TO(syncing))                 /* said goodbye or was removed */
+
+enum member_state {
+#define X(name, moves) MEMBER_##name,
+	MEMBER_LIST(X)
+#undef X
+		MEMBER_STATES
+};
+const char *rounds_member_text(enum member_state s);
+
+enum rounds_state {
+	ROUNDS_waiting,
+	ROUNDS_open,
+	ROUNDS_closing,
+	ROUNDS_finishing,
+	ROUNDS_finished
+};
+const char *rounds_state_text(enum rounds_state s);
+
+enum rounds_action_kind {
+	ROUNDS_none,
+	ROUNDS_open_round,  /* sign, store and send the plan: members with assigned set */
+	ROUNDS_drop_member, /* out of the round: late or lost; for log and page */
+	ROUNDS_close_round, /* aggregate the members that are in, commit, then rounds_on_committed
+			     */
+	ROUNDS_abandon,     /* nobody is left in the round; it will be opened again */
+	ROUNDS_last_validation, /* ask this member for the final model's loss */
+	ROUNDS_finish,          /* tell everybody that the run has ended */
+};
+
+struct rounds_action {
+	enum rounds_action_kind kind;
+	uint64_t round;
+	uint32_t member; /* drop_member, last_validation */
+};
+
+/* What the outside may see of a member. */
+struct rounds_member {
+	enum member_state state;
+	bool known;
+	uint64_t since_ns; /* of the state */
+	bool assigned;     /* has a part in the open round (also while its link is down) */
+	struct span spans[SPAN_MAX];
+	uint32_t n_spans;
+	uint64_t steps;      /* inner steps asked for */
+	uint64_t steps_done; /* as its heartbeats say */
+	uint32_t shards_in;
+	uint64_t tokens_in;    /* what the accepted contribution claims */
+	uint64_t sequences_in; /* the same in sequences */
+	double speed;          /* tokens per second while computing; 0: not known yet */
+};
+
+struct rounds;
+
+struct rounds_config {
+	const struct spec *spec; /* borrowed */
+	uint32_t n_shards;
+	uint64_t first_round, ledger_tokens, cursor; /* where the ledger stands */
+	uint64_t now;
+};
+
+struct rounds *rounds_new(const struct rounds_config *config);
+void rounds_free(struct rounds *r); /* NULL-safe */
+/* Sequence numbers that were handed out and not done, as they were stored. */
+void rounds_return_span(struct rounds *r, struct span s);
+/* After a restart: the plan that was open; members are away until they come back, and may still
+ * deliver. */
+void rounds_restore_open(
+	struct rounds *r, uint32_t member, const struct span *spans, uint32_t n, uint64_t steps);
+void rounds_restored(struct rounds *r, uint64_t now);
+
+/* ---- events.  A number above the limit or an event that the state does not allow is ignored. */
+void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now); /* is on the roster */
+void rounds_on_linked(
+	struct rounds *r, uint32_t member, bool at_head, uint64_t now); /* said hello */
+void rounds_on_at_head(
+	struct rounds *r, uint32_t member, uint64_t now); /* reported the newest state */
+void rounds_on_lost(struct rounds *r, uint32_t member, uint64_t now);
+void rounds_on_gone(struct rounds *r, uint32_t member, uint64_t now);
+void rounds_on_progress(
+	struct rounds *r, uint32_t member, uint64_t steps_done, double tokens_per_s, uint64_t now);
+/* One shard's contribution passed the gate.  sequences is the length of what it was trained on, the
+ * same for all its shards.  False: not asked for (not assigned, another shard said another length,
+ * already in). */
+bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now);
+void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now);
+void rounds_on_last_validation(struct rounds *r, uint64_t now);
+void rounds_on_pause(
+	struct rounds *r, bool paused, uint64_t now); /* the operator: no new round opens */
+void rounds_tick(struct rounds *r, uint64_t now);
+
+/* The next thing to do, ROUNDS_none when there is nothing; to be called until then after every
+ * event. */
+struct rounds_action rounds_next(struct rounds *r);
+/* When rounds_tick wants to be called at the latest; UINT64_MAX: only events matter. */
+uint64_t rounds_deadline(const struct rounds *r);
+
+/* ---- asking */
+enum rounds_state rounds_state(const struct rounds *r);
+uint64_t rounds_round(const struct rounds *r);   /* the open one, or the next to open */
+uint32_t rounds_members(const struct rounds *r); /* numbers are below this */
+const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member);
+uint32_t rounds_count(const struct rounds *r, enum member_state s);
+uint64_t rounds_cursor(const struct rounds *r); /* the next fresh sequence number */
+const struct span *rounds_pool(
+	const struct rounds *r, size_t *n); /* returned, not handed out again yet */
+uint64_t rounds_planned_tokens(
+	const struct rounds *r); /* of the open round, all members together */
+uint64_t rounds_opened_ns(const struct rounds *r);
+bool rounds_paused(const struct rounds *r);
+/* How many members have still to apply the last round before the next one opens, and until when
+ * they are waited for. */
+uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns);
+bool rounds_asked_last(const struct rounds *r); /* a member was asked for the final loss */
+
+#endif

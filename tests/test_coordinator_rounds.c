@@ -1,0 +1,397 @@
+/* The round state machine under scripted and random events with virtual time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "coordinator/arrivals.h"
+#include "coordinator/reason.h"
+#include "coordinator/rounds.h"
+
+#define SHARDS 2
+#define SEQ 8
+
+static struct spec make_spec(enum spec_mode mode, uint32_t peers_min, double quorum)
+{
+	struct spec s = {0};
+	s.train = (struct spec_train){
+		.batch = 2, .micro_batch = 2, .seq = SEQ, .total_tokens = 1u << 30};
+	s.round = (struct spec_round){.mode = mode,
+		.steps = mode == SPEC_fixed ? 5 : 0,
+		.seconds = 10,
+		.peers_min = peers_min,
+		.quorum = quorum};
+	return s;
+}
+
+static struct rounds *start(const struct spec *spec)
+{
+	struct rounds_config c = {.spec = spec, .n_shards = SHARDS, .first_round = 1, .now = 1};
+	return rounds_new(&c);
+}
+
+static struct rounds_action expect(struct rounds *r, enum rounds_action_kind kind)
+{
+	struct rounds_action a = rounds_next(r);
+	assert_int_equal(a.kind, kind);
+	return a;
+}
+
+static void join(struct rounds *r, uint32_t member, uint64_t now)
+{
+	rounds_on_joined(r, member, now);
+	rounds_on_linked(r, member, true, now);
+}
+
+static void deliver(struct rounds *r, uint32_t member, uint64_t now)
+{
+	const struct rounds_member *m = rounds_member(r, member);
+	uint64_t n = span_count(m->spans, m->n_spans);
+	for (int s = 0; s < SHARDS; s++)
+		assert_true(rounds_on_contribution(r, member, n, now));
+}
+
+static void opens_when_enough_are_ready(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 2, 1);
+	struct rounds *r = start(&spec);
+	char reason[REASON_TEXT];
+	join(r, 0, 1);
+	expect(r, ROUNDS_none);
+	reason_text(r, &spec, 1, reason);
+	assert_non_null(strstr(reason, "waiting for 1 more peer:"));
+	rounds_on_joined(r, 1, 2);
+	rounds_on_linked(r, 1, false, 2); /* has to sync first */
+	expect(r, ROUNDS_none);
+	rounds_on_at_head(r, 1, 3);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);
+	assert_int_equal(rounds_member(r, 0)->spans[0].first, 0);
+	assert_int_equal(rounds_member(r, 0)->spans[0].last, 10);
+	assert_int_equal(rounds_member(r, 1)->spans[0].first, 10);
+	assert_int_equal(rounds_planned_tokens(r), 2 * 5 * 2 * SEQ);
+	rounds_free(r);
+}
+
+static void closes_when_all_are_in(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 2, 1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	join(r, 1, 1);
+	expect(r, ROUNDS_open_round);
+	deliver(r, 0, 5);
+	assert_int_equal(rounds_member(r, 0)->state, MEMBER_in);
+	assert_false(rounds_on_contribution(r, 0, 10, 6)); /* once only */
+	expect(r, ROUNDS_none);
+	deliver(r, 1, 7);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 160, 8);
+	expect(r, ROUNDS_none);
+	rounds_on_at_head(r, 0, 9);
+	expect(r, ROUNDS_none); /* member 1 still applies */
+	rounds_on_at_head(r, 1, 10);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 2);
+	rounds_free(r);
+}
+
+static void a_lost_member_is_dropped_and_its_numbers_handed_out_again(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	rounds_on_joined(r, 0, 1);
+	join(r, 1, 1);
+	expect(r, ROUNDS_open_round); /* with member 1 alone: one is enough */
+	rounds_on_linked(r, 0, true, 1);
+	rounds_on_lost(r, 1, 100);
+	expect(r, ROUNDS_none);
+	uint64_t late = rounds_deadline(r);
+	assert_true(late > 100 && late < 100 + 10 * CLOCK_SECOND);
+	rounds_tick(r, late);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+	expect(r, ROUNDS_abandon);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);  /* member 0 was ready */
+	assert_int_equal(rounds_member(r, 0)->spans[0].first, 0); /* what member 1 had */
+	assert_int_equal(rounds_cursor(r), 10);
+	assert_false(rounds_on_contribution(r, 1, 10, late));
+	rounds_free(r);
+}
+
+static void a_member_that_comes_back_in_time_goes_on(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	rounds_on_lost(r, 0, 100);
+	rounds_on_linked(r, 0, true, 200);
+	assert_int_equal(rounds_member(r, 0)->state, MEMBER_working);
+	deliver(r, 0, 300);
+	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
+static void a_quorum_waits_as_long_as_arrivals_teach(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_timed, 3, 0.6);
+	struct rounds *r = start(&spec);
+	for (uint32_t i = 0; i < 3; i++)
+		join(r, i, 0);
+	expect(r, ROUNDS_open_round);
+	deliver(r, 0, 10 * CLOCK_SECOND);
+	deliver(r, 1, 11 * CLOCK_SECOND);
+	expect(r, ROUNDS_none); /* a grace window, not at once */
+	assert_int_equal(rounds_deadline(r), 22 * CLOCK_SECOND);
+	rounds_tick(r, 22 * CLOCK_SECOND);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 2);
+	expect(r, ROUNDS_close_round);
+	size_t n;
+	const struct span *pool = rounds_pool(r, &n);
+	assert_int_equal(n, 1);
+	assert_true(pool[0].last > pool[0].first);
+	rounds_free(r);
+}
+
+static void partial_work_returns_the_rest(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_timed, 1, 0.5);
+	struct rounds *r = start(&spec);
+	join(r, 0, 0);
+	expect(r, ROUNDS_open_round);
+	assert_true(rounds_on_contribution(r, 0, 4, 5));
+	assert_false(rounds_on_contribution(r, 0, 6, 5)); /* every shard must say the same */
+	assert_true(rounds_on_contribution(r, 0, 4, 6));
+	expect(r, ROUNDS_close_round);
+	size_t n;
+	const struct span *pool = rounds_pool(r, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(pool[0].first, 4);
+	rounds_free(r);
+}
+
+static void the_run_ends_with_a_last_validation(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	spec.train.total_tokens = 80;
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	deliver(r, 0, 2);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 80, 3);
+	expect(r, ROUNDS_none);
+	rounds_on_at_head(r, 0, 4);
+	expect(r, ROUNDS_last_validation);
+	rounds_on_lost(r, 0, 5); /* asked, and gone: somebody else is asked, here itself again */
+	rounds_on_linked(r, 0, true, 6);
+	expect(r, ROUNDS_last_validation);
+	rounds_on_last_validation(r, 7);
+	expect(r, ROUNDS_finish);
+	assert_int_equal(rounds_state(r), ROUNDS_finished);
+	rounds_free(r);
+}
+
+static void a_restart_waits_for_those_who_worked(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	struct span s = {20, 30};
+	rounds_on_joined(r, 3, 1);
+	rounds_restore_open(r, 3, &s, 1, 5);
+	rounds_restored(r, CLOCK_SECOND);
+	rounds_tick(r, 20 * CLOCK_SECOND);
+	expect(r, ROUNDS_none);
+	rounds_on_linked(r, 3, true, 21 * CLOCK_SECOND);
+	assert_int_equal(rounds_member(r, 3)->state, MEMBER_working);
+	deliver(r, 3, 22 * CLOCK_SECOND);
+	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
+static void arrivals_teach_deadlines(void **state)
+{
+	(void)state;
+	struct arrivals a = {0};
+	assert_int_equal(arrivals_expected(&a, 500, 10), 500);
+	for (uint64_t i = 1; i <= 5; i++)
+		arrivals_add(&a, i * 100);
+	/* median 300, deviations 200 100 0 100 200: median 100 */
+	assert_int_equal(arrivals_expected(&a, 1, 10), 600);
+	assert_int_equal(arrivals_expected(&a, 1, 1000), 1000);
+	for (int i = 0; i < 1000; i++)
+		arrivals_add(&a, 7);
+	assert_int_equal(arrivals_expected(&a, 1, 1), 7);
+}
+
+/* ---- random events: no number is ever lost or counted twice, and with members alive the ledger
+ * always moves on */
+
+#define MEMBERS 9
+
+struct world {
+	struct rounds *r;
+	uint64_t seed, draws, now, credited, rounds_done;
+	uint8_t *credit; /* per sequence number */
+	size_t n_credit;
+};
+
+static uint64_t draw(struct world *w, uint64_t below)
+{
+	return rng_below(w->seed, 1, w->draws++, below);
+}
+
+static void credit(struct world *w, const struct rounds_member *m)
+{
+	struct span head[SPAN_MAX], tail[SPAN_MAX];
+	uint32_t n, n_tail;
+	span_split(m->spans, m->n_spans, m->sequences_in, head, &n, tail, &n_tail);
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint64_t s = head[i].first; s < head[i].last; s++) {
+			if (s >= w->n_credit) {
+				size_t to = (size_t)s * 2 + 64;
+				w->credit = alloc_must_resize(w->credit, to, 1);
+				memset(w->credit + w->n_credit, 0, to - w->n_credit);
+				w->n_credit = to;
+			}
+			assert_int_equal(w->credit[s]++, 0);
+			w->credited++;
+		}
+	}
+}
+
+/* Credited + returned + handed out = all that was ever drawn from the cursor. */
+static void account_balances(const struct world *w)
+{
+	size_t n;
+	const struct span *pool = rounds_pool(w->r, &n);
+	uint64_t sum = w->credited;
+	for (size_t i = 0; i < n; i++)
+		sum += pool[i].last - pool[i].first;
+	for (uint32_t i = 0; i < rounds_members(w->r); i++) {
+		const struct rounds_member *m = rounds_member(w->r, i);
+		if (m && m->assigned)
+			sum += span_count(m->spans, m->n_spans);
+	}
+	assert_int_equal(sum, rounds_cursor(w->r));
+}
+
+static void act(struct world *w)
+{
+	for (struct rounds_action a; (a = rounds_next(w->r)).kind != ROUNDS_none;) {
+		if (a.kind != ROUNDS_close_round)
+			continue;
+		for (uint32_t i = 0; i < rounds_members(w->r); i++) {
+			const struct rounds_member *m = rounds_member(w->r, i);
+			if (m && m->assigned)
+				credit(w, m);
+		}
+		w->rounds_done++;
+		rounds_on_committed(w->r, w->credited * SEQ, w->now);
+	}
+	if (rounds_state(w->r) != ROUNDS_closing)
+		account_balances(w);
+}
+
+static void random_event(struct world *w)
+{
+	uint32_t m = (uint32_t)draw(w, MEMBERS + 1); /* one too many: never joined */
+	const struct rounds_member *known = rounds_member(w->r, m);
+	uint64_t all = known ? span_count(known->spans, known->n_spans) : 5;
+	switch (draw(w, 9)) {
+	case 0: rounds_on_linked(w->r, m, draw(w, 2), w->now); break;
+	case 1: rounds_on_at_head(w->r, m, w->now); break;
+	case 2: rounds_on_lost(w->r, m, w->now); break;
+	case 3: rounds_on_gone(w->r, m, w->now); break;
+	case 4: rounds_on_progress(w->r, m, draw(w, 9), (double)draw(w, 5000), w->now); break;
+	case 5: (void)rounds_on_contribution(w->r, m, draw(w, all + 3), w->now); break;
+	case 6:
+	case 7:
+		for (int s = 0; s < SHARDS; s++)
+			(void)rounds_on_contribution(w->r, m, all, w->now);
+		break;
+	default: w->now += draw(w, 20 * CLOCK_SECOND); rounds_tick(w->r, w->now);
+	}
+}
+
+/* Everybody is back and works: within bounded virtual time a round must be done. */
+static void must_move_on(struct world *w)
+{
+	uint64_t before = w->rounds_done, limit = w->now + 24 * 3600 * CLOCK_SECOND;
+	while (w->rounds_done == before) {
+		assert_true(w->now < limit);
+		for (uint32_t i = 0; i < MEMBERS; i++) {
+			if (rounds_member(w->r, i)->state == MEMBER_away ||
+				rounds_member(w->r, i)->state == MEMBER_gone)
+				rounds_on_linked(w->r, i, true, w->now);
+			rounds_on_at_head(w->r, i, w->now);
+		}
+		act(w);
+		for (uint32_t i = 0; i < MEMBERS; i++) {
+			const struct rounds_member *m = rounds_member(w->r, i);
+			while (m->state == MEMBER_working &&
+				rounds_on_contribution(w->r, i,
+					m->shards_in ? m->sequences_in
+						     : span_count(m->spans, m->n_spans),
+					w->now))
+				;
+		}
+		act(w);
+		w->now += CLOCK_SECOND;
+		rounds_tick(w->r, w->now);
+	}
+}
+
+static void random_events_never_lose_or_double_a_number(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		struct spec spec = make_spec(
+			seed % 2 ? SPEC_fixed : SPEC_timed, 1 + seed % 4, seed % 3 ? 1 : 0.5);
+		struct world w = {.r = start(&spec), .seed = seed, .now = 1};
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			rounds_on_joined(w.r, i, 1);
+		for (int k = 0; k < 4; k++) {
+			for (int i = 0; i < 1500; i++) {
+				random_event(&w);
+				act(&w);
+			}
+			must_move_on(&w);
+		}
+		assert_true(w.rounds_done > 4);
+		rounds_free(w.r);
+		free(w.credit);
+	}
+}
+
+int main(void)
+{
+	struct why why;
+	if (log_select("0", &why))
+		return 1;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opens_when_enough_are_ready),
+		cmocka_unit_test(closes_when_all_are_in),
+		cmocka_unit_test(a_lost_member_is_dropped_and_its_numbers_handed_out_again),
+		cmocka_unit_test(a_member_that_comes_back_in_time_goes_on),
+		cmocka_unit_test(a_quorum_waits_as_long_as_arrivals_teach),
+		cmocka_unit_test(partial_work_returns_the_rest),
+		cmocka_unit_test(the_run_ends_with_a_last_validation),
+		cmocka_unit_test(a_restart_waits_for_those_who_worked),
+		cmocka_unit_test(arrivals_teach_deadlines),
+		cmocka_unit_test(random_events_never_lose_or_double_a_number),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
