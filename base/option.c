@@ -125,7 +125,7 @@ static char *reader(char *to, int room, void *stream)
 	if (c->err || c->at == c->end)
 		return NULL;
 	c->line++;
-	while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
+	while (c->at < c->end && *c->at != '\n' && isspace((unsigned char)*c->at))
 		c->at++;
 	const char *newline = memchr(c->at, '\n', (size_t)(c->end - c->at));
 	size_t n = (size_t)((newline ? newline + 1 : c->end) - c->at);

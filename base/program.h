@@ -1,0 +1,33 @@
+/*
+ * A program that is a set of subcommands: finds the one that is asked for and runs it, and answers
+ * --help, --version and `help COMMAND`.  LOG, LOG_FORMAT and TRACE are read from the environment,
+ * for every subcommand alike.
+ */
+#ifndef BASE_PROGRAM_H
+#define BASE_PROGRAM_H
+#include <stddef.h>
+
+/* What a subcommand returns, and so the process. */
+enum program_status {
+	PROGRAM_ok = 0,
+	PROGRAM_failed = 1,
+	PROGRAM_usage = 2,
+	PROGRAM_interrupted = 130,
+};
+
+struct program_command {
+	const char *word, *args, *help;    /* "prepare", "TEXT... --out DIR", one line */
+	int (*run)(int argc, char **argv); /* argv[0] is the word; handles --help itself */
+};
+
+struct program {
+	const char *name, *purpose; /* one line */
+	const struct program_command *commands;
+	size_t n_commands;
+};
+
+/* The process's exit status.  It is PROGRAM_failed also when what was printed could not be written
+ * to standard output, with a sentence on standard error. */
+int program_main(const struct program *p, int argc, char **argv);
+
+#endif
