@@ -55,8 +55,9 @@ static enum err unknown(
 	const char *names[ROWS_MOST + 1];
 	for (size_t i = 0; i < t->n; i++)
 		names[i] = t->rows[i].name;
+	// A config file cannot name another one.
 	names[t->n] = CONFIG;
-	const char *near = text_nearest(name, names, t->n + 1);
+	const char *near = text_nearest(name, names, t->n + (*dashes != '\0'));
 	if (near)
 		return err_why(t->why, ERR_usage, "%sunknown option %s%.60s; did you mean %s%s?",
 			where, dashes, name, dashes, near);

@@ -167,7 +167,7 @@ static void scaled_text(uint64_t v, const struct suffix *table, char *out, size_
 {
 	const struct suffix *best = NULL;
 	for (; table->text; table++)
-		if (v % table->factor == 0 && (!best || table->factor > best->factor))
+		if (v % table->factor == 0 && (!best || (v > 0 && table->factor > best->factor)))
 			best = table;
 	snprintf(out, room, "%llu%s", (unsigned long long)(v / best->factor), best->text);
 }
