@@ -1,0 +1,330 @@
+/* shoal-peer local: train alone from a spec, and resume exactly where a kill left it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/signal.h"
+#include "base/trace.h"
+#include "peer/command.h"
+#include "peer/dataset.h"
+#include "peer/progress.h"
+#include "peer/saved.h"
+#include "peer/trainer.h"
+
+#define WORDS_MAX 32
+#define STATES_KEPT 2
+#define LOSS_DECAY 0.98 /* of the running mean that the progress line shows */
+
+struct options {
+	const char *data, *dir, *backend;
+	int64_t threads, tokens, windows;
+	uint64_t save_every;
+	bool print_config, help;
+};
+
+static struct options opt;
+
+static const struct option_row rows[] = {
+	{"data", OPTION_text, &opt.data, NULL, 0, 0, "folder made by shoal-coordinator prepare"},
+	{"dir", OPTION_text, &opt.dir, NULL, 0, 0,
+		"folder for the saved states; resumes what is there"},
+	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0,
+		"device to compute on (shoal-peer bench lists them)"},
+	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
+		"compute threads; 0: one per core allowed here"},
+	{"tokens", OPTION_int, &opt.tokens, "0", 0, 1e18,
+		"stop after so many tokens; 0: the spec's total_tokens"},
+	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9, "validation windows to look at; 0: all"},
+	{"save-every", OPTION_seconds, &opt.save_every, "30s", 0, 86400,
+		"time between saved states; 0: every step"},
+	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
+		"print the options as a config file and stop"},
+	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static void usage(FILE *to)
+{
+	fputs("shoal-peer local SPEC [PATH=VALUE ...] --data DIR --dir DIR\n\n"
+	      "Trains alone.  A killed run resumes from the last saved state with the same bits as "
+	      "an undisturbed one.\n"
+	      "PATH=VALUE changes a member of the spec, as in train.lr=0.001.\n\n",
+		to);
+	option_help(rows, N_ROWS, to);
+	fputs("\nExample:\n  shoal-coordinator prepare book.txt --out data\n"
+	      "  shoal-peer local configs/demo.json --data data --dir run\n",
+		to);
+}
+
+struct local {
+	struct spec *spec;
+	struct dataset data;
+	struct trainer *trainer;
+	struct statefile_series series;
+	struct trainer_validation last;
+	struct progress progress;
+	uint64_t cursor; /* next training sequence */
+	uint64_t end;    /* first sequence not trained on */
+	uint64_t saved_at_ns, saved_cursor;
+	double mean_loss;
+	int lock;
+};
+
+static uint64_t tokens_of(const struct local *l, uint64_t sequences)
+{
+	return sequences * l->spec->train.seq;
+}
+
+/* A template names no data: the run then is the template with this folder's data. */
+static enum err load_spec(struct local *l, const char **words, size_t n, struct why *why)
+{
+	const char *sets[WORDS_MAX + 1];
+	char set[32 + HASH_HEX] = "data.manifest=";
+	for (size_t i = 1; i < n; i++)
+		sets[i - 1] = words[i];
+	size_t n_sets = n - 1;
+	struct buf mistakes;
+	buf_init(&mistakes, SPEC_MISTAKES_MAX);
+	enum err e = spec_load(words[0], sets, n_sets, &l->spec, &mistakes, why);
+	if (e && mistakes.len)
+		fprintf(stderr, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
+	if (!e)
+		e = dataset_open(opt.data, l->spec, &l->data, why);
+	if (!e && hash_is_zero(&l->spec->manifest)) {
+		hash_hex(&l->data.manifest->id, set + strlen(set));
+		sets[n_sets++] = set;
+		spec_free(l->spec);
+		l->spec = NULL;
+		e = spec_load(words[0], sets, n_sets, &l->spec, NULL, why);
+	}
+	buf_release(&mistakes);
+	return e;
+}
+
+static enum err take_folder(struct local *l, struct why *why)
+{
+	enum err e = file_mkdirs(opt.dir, 0755, why);
+	if (e)
+		return e;
+	char *path = alloc_must_printf("%s/lock", opt.dir);
+	e = file_lock(path, &l->lock, why);
+	free(path);
+	return e;
+}
+
+/* The folder's state belongs to another run: say in what the specs differ. */
+static void tell_difference(const struct local *l)
+{
+	struct saved there;
+	struct why why;
+	if (saved_open(opt.dir, &there, &why))
+		return;
+	struct buf lines;
+	buf_init(&lines, SPEC_MISTAKES_MAX);
+	spec_diff(l->spec, there.spec, &lines);
+	fprintf(stderr, "The spec differs from the one in %s:\n%.*s", opt.dir, (int)lines.len,
+		(const char *)lines.data);
+	buf_release(&lines);
+	saved_release(&there);
+}
+
+static enum err resume(struct local *l, struct why *why)
+{
+	struct statefile *file = NULL;
+	struct buf passed;
+	uint64_t number, steps = 0;
+	buf_init(&passed, 1 << 16);
+	l->series = (struct statefile_series){
+		.dir = opt.dir, .prefix = "local", .kind = "local", .run = &l->spec->id};
+	enum err e = statefile_open_newest(&l->series, &file, &number, &passed, why);
+	if (passed.len)
+		log_warn(peer, "passed over: %.*s", (int)passed.len, (const char *)passed.data);
+	buf_release(&passed);
+	if (e == ERR_missing)
+		return ERR_OK; /* a fresh start */
+	if (e == ERR_wrong_run)
+		tell_difference(l);
+	if (!e)
+		e = saved_number(file, "cursor", &l->cursor, why);
+	if (!e)
+		e = saved_number(file, "steps", &steps, why);
+	if (!e)
+		e = trainer_load(l->trainer, file, true, steps, why);
+	if (!e)
+		log_at(peer, 1, "resuming %s after %llu steps, %llu tokens", l->spec->name,
+			(unsigned long long)steps, (unsigned long long)tokens_of(l, l->cursor));
+	statefile_close(file);
+	return e;
+}
+
+static enum err save(struct local *l, struct why *why)
+{
+	if (l->saved_cursor == l->cursor && l->cursor)
+		return ERR_OK;
+	char *path = statefile_path(&l->series, trainer_steps(l->trainer));
+	json_t *meta = json_pack("{s:I, s:I, s:I}", "cursor", (json_int_t)l->cursor, "steps",
+		(json_int_t)trainer_steps(l->trainer), "tokens",
+		(json_int_t)tokens_of(l, l->cursor));
+	struct statefile_head head = {.kind = "local", .run = l->spec->id, .meta = meta};
+	struct statefile_out *out = NULL;
+	enum err e = statefile_create(path, &head, &out, why);
+	if (!e)
+		e = trainer_save(l->trainer, out, why);
+	if (!e)
+		e = statefile_commit(out, why);
+	else
+		statefile_discard(out);
+	json_decref(meta);
+	free(path);
+	if (e)
+		return e;
+	statefile_prune(&l->series, STATES_KEPT);
+	l->saved_cursor = l->cursor;
+	l->saved_at_ns = clock_now_ns();
+	return ERR_OK;
+}
+
+static enum err validate(struct local *l, struct why *why)
+{
+	enum err e = trainer_validate(l->trainer, (uint64_t)opt.windows, &l->last, why);
+	if (e || !l->last.tokens)
+		return e;
+	progress_end(&l->progress);
+	log_at(peer, 1, "after %llu tokens: validation %.4f nats per token, %.4f per byte",
+		(unsigned long long)tokens_of(l, l->cursor), l->last.per_token, l->last.per_byte);
+	trace_event("validation", "{s:I, s:f, s:f}", "tokens", (json_int_t)tokens_of(l, l->cursor),
+		"per_token", l->last.per_token, "per_byte", l->last.per_byte);
+	return ERR_OK;
+}
+
+static enum err step(struct local *l, struct why *why)
+{
+	const struct spec_train *train = &l->spec->train;
+	uint64_t *sequences = alloc_must_zero(train->batch, sizeof *sequences);
+	for (uint32_t i = 0; i < train->batch; i++)
+		sequences[i] = l->cursor + i;
+	double loss, lr = spec_lr(train, tokens_of(l, l->cursor + train->batch));
+	enum err e = trainer_step(l->trainer, sequences, lr, &loss, why);
+	free(sequences);
+	if (e)
+		return e;
+	l->cursor += train->batch;
+	l->mean_loss =
+		l->mean_loss > 0 ? LOSS_DECAY * l->mean_loss + (1 - LOSS_DECAY) * loss : loss;
+	trace_event("step", "{s:I, s:f, s:f}", "tokens", (json_int_t)tokens_of(l, l->cursor),
+		"loss", loss, "lr", lr);
+	return ERR_OK;
+}
+
+static void show(struct local *l, uint64_t began, bool force)
+{
+	double seconds = clock_seconds(clock_now_ns() - l->progress.start_ns);
+	double speed = seconds > 0 ? (double)tokens_of(l, l->cursor - began) / seconds : 0;
+	progress_show(&l->progress, (double)l->cursor / (double)l->end, force,
+		"%llu tokens  loss %.3f  val %.3f  %.0f tokens/s",
+		(unsigned long long)tokens_of(l, l->cursor), l->mean_loss, l->last.per_token,
+		speed);
+}
+
+/* Trains to the end, or until asked to stop; the state is saved in both cases. */
+static enum err train(struct local *l, struct why *why)
+{
+	const struct spec_round *round = &l->spec->round;
+	const uint64_t began = l->cursor, batch = l->spec->train.batch;
+	uint64_t every =
+		(uint64_t)round->validate_every * (round->steps ? round->steps : 100) * batch;
+	progress_init(&l->progress, (double)began / (double)l->end);
+	l->saved_at_ns = clock_now_ns();
+	l->saved_cursor = began;
+	enum err e = ERR_OK;
+	while (!e && l->cursor < l->end && !signal_asked()) {
+		if (every && l->cursor % every == 0)
+			e = validate(l, why);
+		if (!e)
+			e = step(l, why);
+		if (!e && clock_now_ns() - l->saved_at_ns >= opt.save_every)
+			e = save(l, why);
+		show(l, began, l->cursor >= l->end);
+	}
+	progress_end(&l->progress);
+	if (e == ERR_not_finite)
+		return e;
+	struct why later;
+	enum err saving = save(l, e ? &later : why);
+	return e ? e : saving;
+}
+
+static int run(struct local *l, const char **words, size_t n, struct why *why)
+{
+	if (load_spec(l, words, n, why) || take_folder(l, why))
+		return 1;
+	struct trainer_config how = {.spec = l->spec,
+		.corpus = l->data.corpus,
+		.backend = opt.backend,
+		.threads = (unsigned)opt.threads};
+	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
+		return 1;
+	uint64_t step_tokens = spec_step_tokens(l->spec);
+	uint64_t total = opt.tokens ? (uint64_t)opt.tokens : l->spec->train.total_tokens;
+	l->end = (total + step_tokens - 1) / step_tokens * l->spec->train.batch;
+	char device[200];
+	trainer_describe(l->trainer, device, sizeof device);
+	log_at(peer, 1, "%s: %llu parameters in %u shards, %llu tokens to train on, %s",
+		l->spec->name, (unsigned long long)graph_params(trainer_graph(l->trainer)),
+		trainer_shards(l->trainer), (unsigned long long)l->data.manifest->train.tokens,
+		device);
+	if (train(l, why))
+		return 1;
+	if (signal_asked()) {
+		fprintf(stderr, "Stopped after %llu tokens; the same command goes on from there.\n",
+			(unsigned long long)tokens_of(l, l->cursor));
+		return 130;
+	}
+	if (validate(l, why))
+		return 1;
+	char *path = statefile_path(&l->series, trainer_steps(l->trainer));
+	printf("local: done tokens=%llu steps=%llu val_loss=%.4f val_loss_token=%.4f state=%s\n",
+		(unsigned long long)tokens_of(l, l->cursor),
+		(unsigned long long)trainer_steps(l->trainer), l->last.per_byte, l->last.per_token,
+		path);
+	free(path);
+	return 0;
+}
+
+int local_command(int argc, char **argv)
+{
+	const char *words[WORDS_MAX];
+	size_t n;
+	struct why why;
+	if (option_read(rows, N_ROWS, argc, argv, words, WORDS_MAX, &n, &why)) {
+		fprintf(stderr, "shoal-peer local: %s\n", why.text);
+		return 2;
+	}
+	if (opt.help) {
+		usage(stdout);
+		return 0;
+	}
+	if (opt.print_config) {
+		option_print(rows, N_ROWS, stdout);
+		return 0;
+	}
+	if (n < 1 || !opt.data || !opt.dir) {
+		usage(stderr);
+		return 2;
+	}
+	struct local l = {.lock = -1};
+	int status = run(&l, words, n, &why);
+	if (status == 1)
+		fprintf(stderr, "shoal-peer local: %s\n", why.text);
+	trainer_free(l.trainer);
+	dataset_release(&l.data);
+	spec_free(l.spec);
+	if (l.lock >= 0)
+		close(l.lock);
+	return status;
+}

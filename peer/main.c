@@ -1,0 +1,22 @@
+/* shoal-peer: trains a share of a model on this machine; its other tools work alone. */
+#include "base/program.h"
+#include "base/signal.h"
+#include "peer/command.h"
+
+static const struct program_command commands[] = {
+#define X(word, args, help) {#word, args, help, word##_command},
+	COMMAND_LIST(X)
+#undef X
+};
+
+int main(int argc, char **argv)
+{
+	const struct program program = {
+		.name = "shoal-peer",
+		.purpose = "trains a share of a neural network together with others",
+		.commands = commands,
+		.n_commands = sizeof commands / sizeof *commands,
+	};
+	signal_watch(); /* every command stops cleanly at a step's end */
+	return program_main(&program, argc, argv);
+}

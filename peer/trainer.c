@@ -1,0 +1,292 @@
+#include "peer/trainer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "kernels/backend.h"
+#include "kernels/exec.h"
+
+struct trainer {
+	const struct spec *spec;
+	const struct corpus *corpus;
+	const struct backend *backend;
+	struct device *device;
+	struct graph *graph; /* of a micro-batch */
+	struct params *params;
+	struct exec *step, *loss;  /* made when first needed */
+	int32_t *tokens, *targets; /* of a whole batch */
+	uint64_t steps;
+};
+
+static enum err open_device(struct trainer *t, const struct trainer_config *config, struct why *why)
+{
+	t->backend = backend_find(config->backend);
+	if (!t->backend || t->backend->real_size != sizeof(float))
+		return err_why(why, ERR_unsupported,
+			"there is no training device \"%s\"; shoal-peer bench lists them",
+			config->backend);
+	struct backend_config how = {.threads = config->threads};
+	return t->backend->open(&how, &t->device, why);
+}
+
+static enum err make_params(struct trainer *t, struct why *why)
+{
+	const struct spec_train *train = &t->spec->train;
+	enum err e = graph_build(&t->spec->model, train->micro_batch, train->seq, &t->graph, why);
+	if (e)
+		return e;
+	struct params_config how = {.backend = t->backend,
+		.device = t->device,
+		.graph = t->graph,
+		.training = t->corpus != NULL};
+	e = params_new(&how, &t->params, why);
+	if (e)
+		return e;
+	if (params_init(t->params, t->graph, t->spec->seed))
+		return err_why(why, ERR_nomem, "no memory for the initial parameters");
+	size_t n = (size_t)train->batch * train->seq;
+	t->tokens = alloc_try(n, sizeof *t->tokens);
+	t->targets = alloc_try(n, sizeof *t->targets);
+	if (!t->tokens || !t->targets)
+		return err_why(why, ERR_nomem,
+			"no memory for a batch of %u sequences; lower train.batch", train->batch);
+	return ERR_OK;
+}
+
+enum err trainer_new(const struct trainer_config *config, struct trainer **out, struct why *why)
+{
+	struct trainer *t = alloc_must_zero(1, sizeof *t);
+	t->spec = config->spec;
+	t->corpus = config->corpus;
+	enum err e = open_device(t, config, why);
+	if (!e)
+		e = make_params(t, why);
+	if (e) {
+		trainer_free(t);
+		return e;
+	}
+	*out = t;
+	return ERR_OK;
+}
+
+void trainer_free(struct trainer *t)
+{
+	if (!t)
+		return;
+	exec_free(t->step);
+	exec_free(t->loss);
+	params_free(t->params);
+	graph_free(t->graph);
+	if (t->backend)
+		t->backend->close(t->device);
+	free(t->tokens);
+	free(t->targets);
+	free(t);
+}
+
+static enum err draw(struct trainer *t, const uint64_t *sequences, struct why *why)
+{
+	const struct spec_train *train = &t->spec->train;
+	struct corpus_order order = {.seed = t->spec->seed, .seq = train->seq};
+	for (uint32_t i = 0; i < train->batch; i++) {
+		size_t at = (size_t)i * train->seq;
+		if (corpus_sequence(
+			    t->corpus, &order, sequences[i], t->tokens + at, t->targets + at))
+			return err_why(why, ERR_range,
+				"training sequence %llu cannot be read from the data",
+				(unsigned long long)sequences[i]);
+	}
+	return ERR_OK;
+}
+
+enum err trainer_step(
+	struct trainer *t, const uint64_t *sequences, double lr, double *loss, struct why *why)
+{
+	const struct spec_train *train = &t->spec->train;
+	enum err e = t->step ? ERR_OK : exec_new(t->graph, t->params, EXEC_train, &t->step, why);
+	if (!e)
+		e = draw(t, sequences, why);
+	*loss = 0;
+	for (uint32_t done = 0; !e && done < train->batch; done += train->micro_batch) {
+		size_t at = (size_t)done * train->seq;
+		struct exec_batch batch = {.tokens = t->tokens + at,
+			.targets = t->targets + at,
+			.loss_rows = (uint64_t)train->batch * train->seq};
+		double part = 0;
+		e = exec_whole(t->step, &batch, &part, why);
+		*loss += part;
+	}
+	if (e) {
+		params_drop_grad(t->params);
+		return e;
+	}
+	struct params_step how = {.lr = lr,
+		.beta1 = train->beta1,
+		.beta2 = train->beta2,
+		.eps = train->eps,
+		.weight_decay = train->weight_decay,
+		.clip = train->clip,
+		.step = t->steps + 1};
+	e = params_adamw(t->params, &how, NULL, why);
+	if (!e)
+		t->steps++;
+	return e;
+}
+
+uint64_t trainer_steps(const struct trainer *t)
+{
+	return t->steps;
+}
+
+/* Validation runs with the training micro-batch's shape, so that it needs no memory plan of its own
+ * size. */
+static enum err validate_some(
+	struct trainer *t, uint64_t first, uint64_t n, double *sum, struct why *why)
+{
+	const uint32_t seq = t->spec->train.seq, b = t->spec->train.micro_batch;
+	for (uint32_t i = 0; i < b; i++) {
+		int32_t *tokens = t->tokens + (size_t)i * seq,
+			*targets = t->targets + (size_t)i * seq;
+		/* Rows beyond the last window repeat it and are not counted. */
+		uint64_t window = first + (i < n ? i : n - 1);
+		if (corpus_validation(t->corpus, seq, window, tokens, targets))
+			return err_why(why, ERR_range,
+				"validation window %llu cannot be read from the data",
+				(unsigned long long)window);
+		for (uint32_t k = 0; i >= n && k < seq; k++)
+			targets[k] = -1;
+	}
+	struct exec_batch batch = {.tokens = t->tokens, .targets = t->targets};
+	double mean = 0;
+	enum err e = exec_whole(t->loss, &batch, &mean, why);
+	*sum += mean * (double)n * seq;
+	return e;
+}
+
+enum err trainer_validate(
+	struct trainer *t, uint64_t max_windows, struct trainer_validation *out, struct why *why)
+{
+	*out = (struct trainer_validation){0};
+	const uint32_t seq = t->spec->train.seq, b = t->spec->train.micro_batch;
+	uint64_t windows = corpus_sequences(t->corpus, CORPUS_validation, seq);
+	if (max_windows && windows > max_windows)
+		windows = max_windows;
+	if (!windows)
+		return ERR_OK;
+	enum err e = t->loss ? ERR_OK : exec_new(t->graph, t->params, EXEC_loss, &t->loss, why);
+	double sum = 0;
+	for (uint64_t at = 0; !e && at < windows; at += b)
+		e = validate_some(t, at, windows - at < b ? windows - at : b, &sum, why);
+	if (e)
+		return e;
+	const struct manifest_split *split = &corpus_manifest(t->corpus)->validation;
+	out->tokens = windows * seq;
+	out->per_token = sum / (double)out->tokens;
+	out->per_byte = out->per_token * (double)split->tokens / (double)split->text_bytes;
+	return ERR_OK;
+}
+
+uint32_t trainer_shards(const struct trainer *t)
+{
+	return t->graph->n_shards;
+}
+
+uint64_t trainer_count(const struct trainer *t, uint32_t shard)
+{
+	return t->graph->shard_params[shard];
+}
+
+void trainer_read(struct trainer *t, uint32_t shard, enum params_part part, float *to)
+{
+	params_read(t->params, shard, part, 0, trainer_count(t, shard), to);
+}
+
+void trainer_write(struct trainer *t, uint32_t shard, enum params_part part, const float *from)
+{
+	params_write(t->params, shard, part, 0, trainer_count(t, shard), from);
+}
+
+#define PIECE 65536u /* elements copied at once between device and file */
+
+void trainer_forget_moments(struct trainer *t)
+{
+	float *zero = alloc_must_zero(PIECE, sizeof *zero);
+	for (uint32_t s = 0; s < trainer_shards(t); s++) {
+		uint64_t n = trainer_count(t, s);
+		for (uint64_t at = 0; at < n; at += PIECE) {
+			uint64_t piece = n - at < PIECE ? n - at : PIECE;
+			params_write(t->params, s, PARAMS_m, at, piece, zero);
+			params_write(t->params, s, PARAMS_v, at, piece, zero);
+		}
+	}
+	free(zero);
+	t->steps = 0;
+}
+
+static const struct {
+	enum params_part part;
+	const char *name;
+} saved[] = {{PARAMS_value, "param"}, {PARAMS_m, "adam_m"}, {PARAMS_v, "adam_v"}};
+#define N_SAVED (sizeof saved / sizeof *saved)
+
+static enum err save_part(
+	struct trainer *t, struct statefile_out *to, uint32_t shard, size_t k, struct why *why)
+{
+	char name[STATEFILE_NAME_MAX];
+	snprintf(name, sizeof name, "%s.%u", saved[k].name, shard);
+	uint64_t n = trainer_count(t, shard);
+	float *piece = alloc_must_zero(PIECE, sizeof *piece);
+	enum err e = statefile_section(to, name, n * sizeof(float), why);
+	for (uint64_t at = 0; !e && at < n; at += PIECE) {
+		uint64_t m = n - at < PIECE ? n - at : PIECE;
+		params_read(t->params, shard, saved[k].part, at, m, piece);
+		e = statefile_put(to, piece, m * sizeof(float), why);
+	}
+	free(piece);
+	return e;
+}
+
+enum err trainer_save(struct trainer *t, struct statefile_out *to, struct why *why)
+{
+	enum err e = statefile_add(to, "spec", t->spec->text, strlen(t->spec->text), why);
+	for (uint32_t s = 0; !e && s < trainer_shards(t); s++)
+		for (size_t k = 0; !e && k < N_SAVED; k++)
+			e = save_part(t, to, s, k, why);
+	return e;
+}
+
+enum err trainer_load(struct trainer *t, const struct statefile *from, bool moments, uint64_t steps,
+	struct why *why)
+{
+	for (uint32_t s = 0; s < trainer_shards(t); s++) {
+		for (size_t k = 0; k < (moments ? N_SAVED : 1); k++) {
+			char name[STATEFILE_NAME_MAX];
+			const uint8_t *bytes;
+			uint64_t n = trainer_count(t, s);
+			snprintf(name, sizeof name, "%s.%u", saved[k].name, s);
+			enum err e = statefile_find(from, name, n * sizeof(float), &bytes, why);
+			if (e)
+				return e;
+			/* Sections are 8-byte aligned by the container's format. */
+			params_write(t->params, s, saved[k].part, 0, n,
+				(const float *)(const void *)bytes);
+		}
+	}
+	t->steps = steps;
+	return ERR_OK;
+}
+
+struct params *trainer_params(struct trainer *t)
+{
+	return t->params;
+}
+
+const struct graph *trainer_graph(const struct trainer *t)
+{
+	return t->graph;
+}
+
+void trainer_describe(const struct trainer *t, char *out, size_t size)
+{
+	t->backend->describe(t->device, out, size);
+}
