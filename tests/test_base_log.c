@@ -169,7 +169,9 @@ static void events_are_traced(void **state)
 	assert_true(trace_on());
 	trace_event("cut", "{s:i,s:s}", "round", 3, "t", "must not hide the time");
 	trace_event("bad", "{s:s}", "text", "\xff");
+	capture();
 	run_threads();
+	restore();
 	trace_close();
 	assert_false(trace_on());
 	trace_event("late", "{s:i}", "n", 1);
