@@ -1,0 +1,37 @@
+/*
+ * What one member does in one round, as the body of a signed document of type "plan".  Each member
+ * gets its own, so that a plan's size does not grow with the swarm; who had which data stands in
+ * the contributions, signed.
+ */
+#ifndef ROUND_PLAN_H
+#define ROUND_PLAN_H
+#include <stdbool.h>
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "round/ledger.h"
+#include "round/span.h"
+
+#define PLAN_SECONDS_MAX 86400.0
+
+struct plan {
+	struct hash run;
+	uint64_t round;
+	struct ledger_head parent; /* the state that the round starts from */
+	uint32_t member;
+	uint64_t steps; /* inner steps; with seconds: as many as the speed promises */
+	double seconds; /* stop then; 0: do all steps, however long it takes */
+	struct span spans[SPAN_MAX];
+	uint32_t n_spans;
+	uint64_t ledger_tokens; /* trained by all before this round */
+	uint64_t
+		planned_tokens; /* of all members in this round: the learning rate runs over them */
+	bool validate;          /* first measure the loss of the state that the round starts from */
+};
+
+json_t *plan_json(const struct plan *p); /* caller decrefs */
+/* Every number bounded; ERR_wrong_run, ERR_syntax with all mistakes. */
+enum err plan_parse(
+	const json_t *body, const struct hash *run, struct plan *out, struct why *why) MUST_CHECK;
+
+#endif
