@@ -107,3 +107,13 @@ int program_main(const struct program *p, int argc, char **argv)
 	}
 	return status;
 }
+
+int program_fail(const char *program, const char *command, const struct why *why)
+{
+	fprintf(stderr, "%s %s: %s\n", program, command, why->text);
+	switch (why->code) {
+	case ERR_usage: return PROGRAM_usage;
+	case ERR_interrupted: return PROGRAM_interrupted;
+	default: return PROGRAM_failed;
+	}
+}

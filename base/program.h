@@ -6,6 +6,7 @@
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 #include <stddef.h>
+#include "base/err.h"
 
 /* What a subcommand returns, and so the process. */
 enum program_status {
@@ -29,5 +30,9 @@ struct program {
 /* The process's exit status.  It is PROGRAM_failed also when what was printed could not be written
  * to standard output, with a sentence on standard error. */
 int program_main(const struct program *p, int argc, char **argv);
+
+/* For a subcommand that ends in a failure: writes "PROGRAM COMMAND: sentence" to standard error and
+ * returns the status that goes with the code. */
+int program_fail(const char *program, const char *command, const struct why *why);
 
 #endif

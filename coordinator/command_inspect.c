@@ -1,0 +1,99 @@
+/* shoal-coordinator inspect: what is in a file, as tables. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/option.h"
+#include "base/program.h"
+#include "base/text.h"
+#include "coordinator/commands.h"
+#include "coordinator/inspect.h"
+
+#define WORDS_MAX 256
+
+static bool help;
+
+static const struct option_row rows[] = {
+	{"help", OPTION_flag, &help, NULL, 0, 0, "this text"},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static const struct {
+	const char *word, *args, *help;
+	enum err (*run)(const struct inspect *i, struct why *why);
+} kinds[] = {
+#define X(kind, args, help) {#kind, args, help, inspect_##kind},
+	INSPECT_LIST(X)
+#undef X
+};
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+static int usage(FILE *to)
+{
+	fputs("shoal-coordinator inspect KIND FILE...\n\nShows what is in a file.\n\n", to);
+	for (size_t i = 0; i < N_KINDS; i++)
+		fprintf(to, "  %-12s %-22s %s\n", kinds[i].word, kinds[i].args, kinds[i].help);
+	fputs("\nPATH=VALUE changes a member of the spec.  A STATE is a snapshot or what a peer "
+	      "saved, or a\nfolder of them (the newest one is shown).\n\n",
+		to);
+	option_help(rows, N_ROWS, to);
+	fputs("\nExamples:\n"
+	      "  shoal-coordinator inspect spec configs/demo.json\n"
+	      "  shoal-coordinator inspect model configs/demo.json model.layers=12\n"
+	      "  shoal-coordinator inspect manifest data\n",
+		to);
+	return to == stdout ? PROGRAM_ok : PROGRAM_usage;
+}
+
+static enum err unknown_kind(const char *word, struct why *why)
+{
+	const char *words[N_KINDS];
+	for (size_t i = 0; i < N_KINDS; i++)
+		words[i] = kinds[i].word;
+	const char *near = text_nearest(word, words, N_KINDS);
+	return err_why(why, ERR_usage, "there is no kind \"%.60s\"; %s%s", word,
+		near ? "did you mean " : "inspect --help lists them", near ? near : "");
+}
+
+/* After a spec come changes to it, after another kind more files. */
+static enum err inspect(size_t kind, const char *const *words, size_t n, struct why *why)
+{
+	size_t files = 1;
+	if (!strchr(kinds[kind].args, '='))
+		files = n;
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < files && !err; i++) {
+		const struct inspect one = {
+			.path = words[i], .sets = words + files, .n_sets = n - files};
+		if (i)
+			putchar('\n');
+		err = kinds[kind].run(&one, why);
+	}
+	return err;
+}
+
+static enum err run(const char *const *words, size_t n, struct why *why)
+{
+	for (size_t k = 0; k < N_KINDS; k++) {
+		if (strcmp(words[0], kinds[k].word))
+			continue;
+		if (n < 2)
+			return err_why(why, ERR_usage, "no file is given: inspect %s %s",
+				kinds[k].word, kinds[k].args);
+		return inspect(k, words + 1, n - 1, why);
+	}
+	return unknown_kind(words[0], why);
+}
+
+int command_inspect(int argc, char **argv)
+{
+	static const char *words[WORDS_MAX];
+	size_t n = 0;
+	struct why why = {0};
+	if (option_read(rows, N_ROWS, argc, argv, words, WORDS_MAX, &n, &why)) {
+		why.code = ERR_usage;
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
+	}
+	if (help || n == 0)
+		return usage(help ? stdout : stderr);
+	return run(words, n, &why) ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
+}

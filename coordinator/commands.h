@@ -1,0 +1,19 @@
+/* The subcommands of shoal-coordinator: one row each, one file each (coordinator/command_WORD.c
+ * exports command_WORD). */
+#ifndef COORDINATOR_COMMANDS_H
+#define COORDINATOR_COMMANDS_H
+
+/* X(word, what follows it, one line of help) */
+#define COMMAND_LIST(X) \
+	X(prepare, "TEXT... --out DIR", "turn text into tokens to train on") \
+	X(inspect, "KIND FILE...", "show what is in a spec, a model, a snapshot or another file") \
+	X(export, "STATE --out DIR", "write a model for other tools (Hugging Face's layout)")
+
+#define COMMAND_PROGRAM "shoal-coordinator"
+
+/* Each returns an enum program_status. */
+#define X(word, args, help) int command_##word(int argc, char **argv);
+COMMAND_LIST(X)
+#undef X
+
+#endif

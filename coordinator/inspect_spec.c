@@ -1,0 +1,127 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "coordinator/human.h"
+#include "coordinator/inspect.h"
+#include "model/spec.h"
+
+static void row(const char *name, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void row(const char *name, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	printf("%-22s  ", name);
+	vprintf(fmt, args);
+	putchar('\n');
+	va_end(args);
+}
+
+static void row_hash(const char *name, const struct hash *h, const char *when_zero)
+{
+	char hex[HASH_HEX];
+	hash_hex(h, hex);
+	row(name, "%s", hash_is_zero(h) ? when_zero : hex);
+}
+
+static void show_model(const struct model_config *m)
+{
+	row("model.builder", "%s", m->builder);
+	row("model.layers", "%u", m->layers);
+	row("model.width", "%u", m->width);
+	row("model.heads", "%u", m->heads);
+	row("model.context", "%u", m->context);
+	row("model.vocab", "%u", m->vocab);
+	row("model.tied", "%s", m->tied ? "true" : "false");
+	printf("%-22s  [", "model.shards");
+	for (uint32_t i = 0; i < m->n_shards; i++)
+		printf("%s%u", i ? ", " : "", m->shard_first[i]);
+	puts("]");
+}
+
+static void show_train(const struct spec_train *t)
+{
+	row("train.batch", "%u", t->batch);
+	row("train.micro_batch", "%u", t->micro_batch);
+	row("train.seq", "%u", t->seq);
+	row("train.lr", "%g", t->lr);
+	row("train.beta1", "%g", t->beta1);
+	row("train.beta2", "%g", t->beta2);
+	row("train.eps", "%g", t->eps);
+	row("train.weight_decay", "%g", t->weight_decay);
+	row("train.clip", "%g", t->clip);
+	row("train.warmup_tokens", "%llu", (unsigned long long)t->warmup_tokens);
+	row("train.total_tokens", "%llu", (unsigned long long)t->total_tokens);
+	row("train.final_lr", "%g", t->final_lr);
+}
+
+static void show_round(const struct spec_round *r)
+{
+	row("round.mode", "%s", r->mode == SPEC_fixed ? "fixed" : "timed");
+	if (r->mode == SPEC_fixed)
+		row("round.steps", "%u", r->steps);
+	else
+		row("round.seconds", "%g", r->seconds);
+	row("round.peers_min", "%u", r->peers_min);
+	row("round.quorum", "%g", r->quorum);
+	row("round.validate_every", "%u", r->validate_every);
+	row("round.snapshot_every", "%u", r->snapshot_every);
+}
+
+static void show_exchange(const struct spec_outer *o, const struct spec_codec *c)
+{
+	row("outer.rule", "%s", o->rule);
+	row("outer.lr", "%g", o->lr);
+	row("outer.momentum", "%g", o->momentum);
+	row("codec.name", "%s", c->name);
+	row("codec.chunk", "%u", c->chunk);
+	row("codec.k", "%u", c->k);
+	row("codec.decay", "%g", c->decay);
+}
+
+/* What follows from the members. */
+static void show_sizes(const struct spec *s)
+{
+	char a[HUMAN_TEXT];
+	uint64_t step = spec_step_tokens(s);
+	row("tokens of a step", "%s on each peer", human_count(step, a));
+	if (s->round.mode != SPEC_fixed)
+		return;
+	uint64_t round = step * s->round.steps * s->round.peers_min;
+	row("tokens of a round", "%s with %u peer%s", human_count(round, a), s->round.peers_min,
+		s->round.peers_min == 1 ? "" : "s");
+	row("rounds", "%s with %u peer%s",
+		human_count((s->train.total_tokens + round - 1) / round, a), s->round.peers_min,
+		s->round.peers_min == 1 ? "" : "s");
+}
+
+enum err inspect_spec(const struct inspect *i, struct why *why)
+{
+	struct spec *s = NULL;
+	struct buf mistakes;
+	buf_init(&mistakes, SPEC_MISTAKES_MAX);
+	enum err err = spec_load(i->path, i->sets, i->n_sets, &s, &mistakes, why);
+	if (mistakes.len) {
+		size_t n = 0;
+		for (size_t k = 0; k < mistakes.len; k++)
+			n += mistakes.data[k] == '\n';
+		fprintf(stderr, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
+		err = err_why(
+			why, err, "%s: %zu mistake%s, named above", i->path, n, n == 1 ? "" : "s");
+	}
+	buf_release(&mistakes);
+	if (err)
+		return err;
+	row_hash("run", &s->id, "");
+	row("shoal", "%d", SPEC_VERSION);
+	row("name", "%s", s->name);
+	row("seed", "%llu", (unsigned long long)s->seed);
+	row_hash("init", &s->init, "(drawn from the seed)");
+	show_model(&s->model);
+	row_hash("data.manifest", &s->manifest, "(none: a template, to be filled in by prepare)");
+	show_train(&s->train);
+	show_round(&s->round);
+	show_exchange(&s->outer, &s->codec);
+	show_sizes(s);
+	spec_free(s);
+	return ERR_OK;
+}
