@@ -8,7 +8,7 @@
  */
 #define BLOCK 1024u
 /* The largest float whose 127-fold is finite. */
-#define SCALE_MAX 0x7c810204u
+#define SCALE_MAX 0x7c010203u
 
 static size_t blocks(size_t n)
 {
