@@ -1,0 +1,132 @@
+#include "kernels/cpu/cpu.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "kernels/cpu/blas.h"
+
+static void cpu_close(struct device *d)
+{
+	if (!d)
+		return;
+	pool_free(d->pool);
+	arena_release(&d->scratch);
+	free(d);
+}
+
+static enum err prepare(struct device *d, const struct backend_config *config, struct why *why)
+{
+	blas_prepare();
+	d->vec = cpu_vec_at(0);
+	d->pool = pool_new(config->threads);
+	if (arena_init(&d->scratch, pool_threads(d->pool) * CPU_SCRATCH * sizeof(float)))
+		return err_why(
+			why, ERR_nomem, "cpu: out of memory for %u threads", pool_threads(d->pool));
+	return cpu_selftest(d, why);
+}
+
+static enum err cpu_open(const struct backend_config *config, struct device **out, struct why *why)
+{
+	struct device *d = alloc_try(1, sizeof *d);
+	if (!d)
+		return err_why(why, ERR_nomem, "cpu: out of memory for the device");
+	enum err err = prepare(d, config, why);
+	if (err) {
+		cpu_close(d);
+		return err;
+	}
+	*out = d;
+	return ERR_OK;
+}
+
+static enum err cpu_alloc(struct device *d, size_t bytes, struct mem **out)
+{
+	(void)d;
+	struct mem *m = alloc_try(1, sizeof *m);
+	if (!m)
+		return ERR_nomem;
+	enum err err = arena_init(&m->arena, bytes);
+	if (err) {
+		free(m);
+		return err;
+	}
+	*out = m;
+	return ERR_OK;
+}
+
+static void cpu_free(struct device *d, struct mem *m)
+{
+	(void)d;
+	if (m)
+		arena_release(&m->arena);
+	free(m);
+}
+
+static void cpu_write(struct device *d, struct mem *to, size_t at, const void *from, size_t bytes)
+{
+	(void)d;
+	if (bytes)
+		memcpy(to->arena.base + at, from, bytes);
+}
+
+static void cpu_read(struct device *d, const struct mem *from, size_t at, void *to, size_t bytes)
+{
+	(void)d;
+	if (bytes)
+		memcpy(to, from->arena.base + at, bytes);
+}
+
+static void cpu_zero_bytes(struct device *d, struct mem *m, size_t at, size_t bytes)
+{
+	(void)d;
+	memset(m->arena.base + at, 0, bytes);
+}
+
+/* All of the list.  The library counts rows and columns in ints. */
+static bool cpu_supports(const struct device *d, const struct graph *g, const struct node *n)
+{
+	(void)d;
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct shape *s = &g->tensors[n->in[i]].shape;
+		if (shape_rows(s) > INT32_MAX || shape_last(s) > INT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+static void (*const kernels[OP_COUNT])(struct device *d, const struct kernel_call *c) = {
+#define X(id, name) [OP_##name] = cpu_##name,
+	OP_LIST(X)
+#undef X
+};
+
+static void cpu_run(struct device *d, const struct kernel_call *call)
+{
+	kernels[call->node->op](d, call);
+}
+
+static void cpu_describe(const struct device *d, char *out, size_t size)
+{
+	char blas[64];
+	blas_describe(blas, sizeof blas);
+	unsigned threads = pool_threads(d->pool);
+	snprintf(out, size, "cpu: %u thread%s, %s, %s", threads, threads == 1 ? "" : "s",
+		d->vec->isa, blas);
+}
+
+const struct backend cpu_backend = {
+	.name = "cpu",
+	.real_size = sizeof(float),
+	.open = cpu_open,
+	.close = cpu_close,
+	.alloc = cpu_alloc,
+	.free = cpu_free,
+	.write = cpu_write,
+	.read = cpu_read,
+	.zero = cpu_zero_bytes,
+	.supports = cpu_supports,
+	.run = cpu_run,
+	.norm2 = cpu_norm2,
+	.adamw = cpu_adamw,
+	.describe = cpu_describe,
+};

@@ -1,0 +1,83 @@
+#include <string.h>
+#include "kernels/cpu/cpu.h"
+
+/* A tile takes a few microseconds at least, and threads are woken for ten times as much: waking one
+ * costs about as much as a tile. */
+#define TILE_COST (1u << 14)
+#define INLINE_COST (1u << 17)
+
+void cpu_tiles(struct device *d, size_t tiles, uint64_t cost, pool_fn *fn, void *arg)
+{
+	if (cost >= INLINE_COST) {
+		pool_run(d->pool, tiles, fn, arg);
+		return;
+	}
+	for (size_t i = 0; i < tiles; i++)
+		fn(arg, i, 0);
+}
+
+struct ranges {
+	uint64_t n, each;
+	cpu_range_fn *fn;
+	void *arg;
+};
+
+static void range(void *arg, size_t tile, unsigned thread)
+{
+	(void)thread;
+	const struct ranges *r = arg;
+	uint64_t first = tile * r->each, left = r->n - first;
+	r->fn(r->arg, (struct cpu_range){first, left < r->each ? left : r->each, tile});
+}
+
+void cpu_ranges(struct device *d, uint64_t n, uint64_t cost, cpu_range_fn *fn, void *arg)
+{
+	struct ranges r = {.n = n, .fn = fn, .arg = arg};
+	uint64_t least = (n + CPU_TILES_MAX - 1) / CPU_TILES_MAX;
+	r.each = TILE_COST / cost > least ? TILE_COST / cost : least;
+	if (r.each > 16)
+		r.each = (r.each + 15) / 16 * 16; /* whole registers, where items are floats */
+	cpu_tiles(d, r.each ? (n + r.each - 1) / r.each : 0, n * cost, range, &r);
+}
+
+float *cpu_scratch(const struct device *d, unsigned thread)
+{
+	return (float *)(void *)d->scratch.base + (size_t)thread * CPU_SCRATCH;
+}
+
+struct floats {
+	const struct vec *vec;
+	float *to;
+	const float *from;
+	bool add;
+};
+
+static void zero_range(void *arg, struct cpu_range r)
+{
+	const struct floats *f = arg;
+	memset(f->to + r.first, 0, r.n * sizeof *f->to);
+}
+
+void cpu_zero(struct device *d, float *x, uint64_t n)
+{
+	cpu_ranges(d, n, 1, zero_range, &(struct floats){.to = x});
+}
+
+static void hand_on_range(void *arg, struct cpu_range r)
+{
+	const struct floats *f = arg;
+	float *to = f->to + r.first;
+	if (f->add)
+		f->vec->add(to, to, f->from + r.first, r.n);
+	else
+		memcpy(to, f->from + r.first, r.n * sizeof *to);
+}
+
+void cpu_hand_on(struct device *d, const struct kernel_call *c, uint32_t input)
+{
+	float *to = cpu_at(c->grad_in[input]);
+	if (!to)
+		return;
+	struct floats f = {d->vec, to, cpu_at(c->grad_out), cpu_adds(c, input)};
+	cpu_ranges(d, shape_count(cpu_shape(c, input)), 1, hand_on_range, &f);
+}

@@ -1,0 +1,72 @@
+/*
+ * The loops over contiguous floats that every kernel is made of, written once (vec_body.h) and
+ * compiled for several instruction sets; the best that the machine has is chosen when the backend
+ * opens.  Sums are taken in a fixed order that depends on n and on the instruction set only, never
+ * on an address or a thread.  Arrays may not overlap unless said; no alignment is asked for.
+ *
+ * exp is good to 2 units in the last place from -87 to 88, and is taken as exp(-87) or exp(88)
+ * beyond.
+ */
+#ifndef KERNELS_CPU_VEC_H
+#define KERNELS_CPU_VEC_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One row of a layer norm: h = (x - mean) rstd. */
+struct vec_norm {
+	const float *x, *gain;
+	float mean, rstd;
+	size_t n;
+};
+
+struct vec_adamw {
+	float beta1, one_less_beta1, beta2, one_less_beta2;
+	float scale, decay, rate, root, eps; /* p = p decay - rate m / (sqrt(v) root + eps) */
+};
+
+/* What AdamW changes, and the gradient. */
+struct vec_moments {
+	float *param, *m, *v;
+	const float *grad;
+};
+
+struct vec {
+	const char *isa;
+	float (*max)(const float *x, size_t n); /* n > 0 */
+	float (*dot)(const float *a, const float *b, size_t n);
+	double (*sum_squares)(const float *x, size_t n);
+	/* Sum of exp(x - less). */
+	float (*sum_exp)(const float *x, float less, size_t n);
+	/* The same, and x becomes exp(x - less). */
+	float (*exp_sum)(float *x, float less, size_t n);
+	/* y = x factor, in place or not. */
+	void (*scale)(float *y, const float *x, float factor, size_t n);
+	/* y = a + b; y may be a or b. */
+	void (*add)(float *y, const float *a, const float *b, size_t n);
+	/* grad = (or +=) scale exp(x - less). */
+	void (*softmax_back)(
+		float *grad, const float *x, const float less_scale[2], size_t n, bool more);
+	/* d becomes scale p (d - mean). */
+	void (*attend_back)(float *d, const float *p, const float mean_scale[2], size_t n);
+	void (*gelu)(float *y, const float *x, size_t n);
+	void (*gelu_back)(float *grad, const float *grad_y, const float *x, size_t n, bool more);
+	/* Mean, and variance about it over n > 0. */
+	void (*moments)(const float *x, size_t n, float mean_var[2]);
+	void (*norm)(float *y, const struct vec_norm *row, const float *bias);
+	/* The gradient of x = (or +=) rstd (d - mean(d) - h mean(d h)), d = grad_y gain. */
+	void (*norm_back)(float *grad, const struct vec_norm *row, const float *grad_y, bool more);
+	/* One row's share: grad_gain += grad_y h and grad_bias += grad_y; either may be NULL. */
+	void (*norm_back_gain)(float *grad_gain, float *grad_bias, const struct vec_norm *row,
+		const float *grad_y);
+	void (*adamw)(const struct vec_moments *at, const struct vec_adamw *c, size_t n);
+};
+
+extern const struct vec cpu_vec_plain;
+#ifdef __x86_64__
+extern const struct vec cpu_vec_avx2, cpu_vec_avx512;
+#endif
+
+/* The i-th of those that this machine can run, best first; NULL beyond the last. */
+const struct vec *cpu_vec_at(size_t i);
+
+#endif

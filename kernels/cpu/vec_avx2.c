@@ -1,0 +1,20 @@
+/* Headers come first, so that nothing but the loops is compiled for AVX2. */
+#include "kernels/cpu/vec.h"
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+#define VEC_LANES 8
+#define VEC_NAME cpu_vec_avx2
+#define VEC_ISA "AVX2"
+#include "kernels/cpu/vec_body.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
+#endif

@@ -1,0 +1,418 @@
+/*
+ * The loops of vec.h for one instruction set: vec_NAME.c sets VEC_NAME, VEC_LANES (floats in a
+ * register) and VEC_ISA and includes this once.  A vector type of the compiler instead of
+ * intrinsics: gcc and clang translate it for any machine, and unlike with plain loops sums are
+ * vectorised without leave to reorder them.
+ */
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "kernels/cpu/vec.h"
+#ifndef VEC_LANES
+#define VEC_LANES 4
+#define VEC_NAME cpu_vec_plain
+#define VEC_ISA "plain"
+#endif
+
+typedef float lanes __attribute__((vector_size(4 * VEC_LANES)));
+typedef uint32_t bits __attribute__((vector_size(4 * VEC_LANES)));
+typedef float half_lanes __attribute__((vector_size(2 * VEC_LANES)));
+typedef double wide_lanes __attribute__((vector_size(4 * VEC_LANES)));
+
+static inline lanes get(const float *x)
+{
+	lanes v;
+	memcpy(&v, x, sizeof v);
+	return v;
+}
+
+static inline void put(float *y, lanes v)
+{
+	memcpy(y, &v, sizeof v);
+}
+
+static inline lanes all(float x)
+{
+	return (lanes){0} + x;
+}
+
+/* The last n < VEC_LANES values of a row; the rest of the register holds fill. */
+static inline lanes get_tail(const float *x, size_t n, float fill)
+{
+	lanes v = all(fill);
+	memcpy(&v, x, n * sizeof *x);
+	return v;
+}
+
+static inline void put_tail(float *y, lanes v, size_t n)
+{
+	memcpy(y, &v, n * sizeof *y);
+}
+
+static inline lanes pick(bits mask, lanes a, lanes b)
+{
+	return (lanes)(((bits)a & mask) | ((bits)b & ~mask));
+}
+
+static inline lanes greater(lanes a, lanes b)
+{
+	return pick((bits)(a > b), a, b);
+}
+
+static inline float total(lanes v)
+{
+	float part[VEC_LANES];
+	memcpy(part, &v, sizeof part);
+	for (size_t width = VEC_LANES / 2; width; width /= 2)
+		for (size_t i = 0; i < width; i++)
+			part[i] += part[i + width];
+	return part[0];
+}
+
+static inline lanes root(lanes v)
+{
+#if VEC_LANES == 16
+	return (lanes)_mm512_sqrt_ps((__m512)v);
+#elif VEC_LANES == 8
+	return (lanes)_mm256_sqrt_ps((__m256)v);
+#elif defined(__SSE2__)
+	return (lanes)_mm_sqrt_ps((__m128)v);
+#else
+	for (size_t i = 0; i < VEC_LANES; i++)
+		v[i] = sqrtf(v[i]);
+	return v;
+#endif
+}
+
+/* 2^n exp(r) with n whole and |r| at most half of log 2: the magic number's addition rounds x / log
+ * 2 to n and leaves it in the low bits, log 2 is subtracted in two parts, and exp(r) is Cephes'
+ * polynomial for expf.  Comparisons are such that NaN passes through. */
+static inline lanes exponential(lanes x)
+{
+	const float magic = 12582912.0f; /* 1.5 * 2^23 */
+	x = pick((bits)(x < -87.0f), all(-87.0f), x);
+	x = pick((bits)(x > 88.0f), all(88.0f), x);
+	lanes t = x * 1.44269504088896341f + magic;
+	lanes n = t - magic;
+	lanes r = x - n * 0.693359375f + n * 2.12194440e-4f;
+	lanes p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+	p = p * r + 8.3334519073e-3f;
+	p = p * r + 4.1665795894e-2f;
+	p = p * r + 1.6666665459e-1f;
+	p = p * r + 5.0000001201e-1f;
+	p = p * (r * r) + r + 1.0f;
+	return p * (lanes)(((bits)t << 23) + (127u << 23));
+}
+
+static float max(const float *x, size_t n)
+{
+	lanes even = all(-INFINITY), odd = even;
+	size_t i = 0;
+	for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+		even = greater(get(x + i), even);
+		odd = greater(get(x + i + VEC_LANES), odd);
+	}
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		even = greater(get(x + i), even);
+	if (i < n)
+		odd = greater(get_tail(x + i, n - i, -INFINITY), odd);
+	float part[VEC_LANES];
+	put(part, greater(even, odd));
+	float most = part[0];
+	for (size_t k = 1; k < VEC_LANES; k++)
+		most = part[k] > most ? part[k] : most;
+	return most;
+}
+
+/* Four sums side by side, since one addition must wait for the one before. */
+static float dot(const float *a, const float *b, size_t n)
+{
+	lanes sum[4] = {all(0), all(0), all(0), all(0)};
+	size_t i = 0;
+	for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES)
+		for (size_t k = 0; k < 4; k++)
+			sum[k] += get(a + i + k * VEC_LANES) * get(b + i + k * VEC_LANES);
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		sum[0] += get(a + i) * get(b + i);
+	if (i < n)
+		sum[1] += get_tail(a + i, n - i, 0) * get_tail(b + i, n - i, 0);
+	return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+static inline wide_lanes square(const float *x)
+{
+	half_lanes v;
+	memcpy(&v, x, sizeof v);
+	wide_lanes w = __builtin_convertvector(v, wide_lanes);
+	return w * w;
+}
+
+static double sum_squares(const float *x, size_t n)
+{
+	enum { HALF = VEC_LANES / 2 };
+	wide_lanes sum[4] = {{0}, {0}, {0}, {0}};
+	size_t i = 0;
+	for (; i + 4 * HALF <= n; i += 4 * HALF)
+		for (size_t k = 0; k < 4; k++)
+			sum[k] += square(x + i + k * HALF);
+	wide_lanes all_sums = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+	double result = 0;
+	for (size_t k = 0; k < HALF; k++)
+		result += all_sums[k];
+	for (; i < n; i++)
+		result += (double)x[i] * (double)x[i];
+	return result;
+}
+
+/* Outside of the row nothing must be added: what the tail's unused lanes give is struck out. */
+static inline lanes first_lanes(lanes v, size_t n)
+{
+	lanes kept = all(0);
+	memcpy(&kept, &v, n * sizeof(float));
+	return kept;
+}
+
+static float sum_exp(const float *x, float less, size_t n)
+{
+	lanes even = all(0), odd = all(0);
+	size_t i = 0;
+	for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+		even += exponential(get(x + i) - less);
+		odd += exponential(get(x + i + VEC_LANES) - less);
+	}
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		even += exponential(get(x + i) - less);
+	if (i < n)
+		odd += first_lanes(exponential(get_tail(x + i, n - i, less) - less), n - i);
+	return total(even + odd);
+}
+
+static float exp_sum(float *x, float less, size_t n)
+{
+	lanes sum = all(0);
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes e = exponential(get(x + i) - less);
+		put(x + i, e);
+		sum += e;
+	}
+	if (i < n) {
+		lanes e = exponential(get_tail(x + i, n - i, less) - less);
+		put_tail(x + i, e, n - i);
+		sum += first_lanes(e, n - i);
+	}
+	return total(sum);
+}
+
+static void scale(float *y, const float *x, float factor, size_t n)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(y + i, get(x + i) * factor);
+	for (; i < n; i++)
+		y[i] = x[i] * factor;
+}
+
+static void add(float *y, const float *a, const float *b, size_t n)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(y + i, get(a + i) + get(b + i));
+	for (; i < n; i++)
+		y[i] = a[i] + b[i];
+}
+
+static void softmax_back(
+	float *grad, const float *x, const float less_scale[2], size_t n, bool more)
+{
+	float less = less_scale[0], by = less_scale[1];
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes g = exponential(get(x + i) - less) * by;
+		put(grad + i, more ? get(grad + i) + g : g);
+	}
+	if (i < n) {
+		lanes g = exponential(get_tail(x + i, n - i, less) - less) * by;
+		put_tail(grad + i, more ? get_tail(grad + i, n - i, 0) + g : g, n - i);
+	}
+}
+
+static void attend_back(float *d, const float *p, const float mean_scale[2], size_t n)
+{
+	float mean = mean_scale[0], by = mean_scale[1];
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(d + i, get(p + i) * (get(d + i) - mean) * by);
+	for (; i < n; i++)
+		d[i] = p[i] * (d[i] - mean) * by;
+}
+
+/* 0.5 (1 + tanh(u)) is 1 / (1 + exp(-2u)), which loses nothing where it is near 0. */
+#define GELU_CUBE 0.044715f
+#define GELU_SCALE 1.59576912160573071176f /* 2 sqrt(2 / pi) */
+
+static inline lanes gelu_power(lanes x)
+{
+	return exponential(-GELU_SCALE * (x + GELU_CUBE * x * x * x));
+}
+
+static void gelu(float *y, const float *x, size_t n)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(y + i, get(x + i) / (1.0f + gelu_power(get(x + i))));
+	if (i < n) {
+		lanes v = get_tail(x + i, n - i, 0);
+		put_tail(y + i, v / (1.0f + gelu_power(v)), n - i);
+	}
+}
+
+/* With the gate s = 1 / (1 + e), 1 - s is e s: nothing cancels where s is near 1. */
+static inline lanes gelu_slope(lanes x)
+{
+	lanes e = gelu_power(x), gate = 1.0f / (1.0f + e);
+	lanes inner = GELU_SCALE * (1.0f + 3.0f * GELU_CUBE * x * x);
+	return gate + x * gate * (e * gate) * inner;
+}
+
+static void gelu_back(float *grad, const float *grad_y, const float *x, size_t n, bool more)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes g = get(grad_y + i) * gelu_slope(get(x + i));
+		put(grad + i, more ? get(grad + i) + g : g);
+	}
+	if (i < n) {
+		lanes g = get_tail(grad_y + i, n - i, 0) * gelu_slope(get_tail(x + i, n - i, 0));
+		put_tail(grad + i, more ? get_tail(grad + i, n - i, 0) + g : g, n - i);
+	}
+}
+
+static void moments(const float *x, size_t n, float mean_var[2])
+{
+	lanes sum = all(0);
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		sum += get(x + i);
+	if (i < n)
+		sum += get_tail(x + i, n - i, 0);
+	float mean = total(sum) / (float)n;
+	lanes squares = all(0);
+	for (i = 0; i + VEC_LANES <= n; i += VEC_LANES)
+		squares += (get(x + i) - mean) * (get(x + i) - mean);
+	if (i < n) {
+		lanes v = get_tail(x + i, n - i, mean) - mean;
+		squares += v * v;
+	}
+	mean_var[0] = mean;
+	mean_var[1] = total(squares) / (float)n;
+}
+
+static void norm(float *y, const struct vec_norm *row, const float *bias)
+{
+	const float *x = row->x, *gain = row->gain;
+	float mean = row->mean, rstd = row->rstd;
+	size_t i = 0, n = row->n;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(y + i, (get(x + i) - mean) * rstd * get(gain + i) + get(bias + i));
+	for (; i < n; i++)
+		y[i] = (x[i] - mean) * rstd * gain[i] + bias[i];
+}
+
+static void norm_back(float *grad, const struct vec_norm *row, const float *grad_y, bool more)
+{
+	const float *x = row->x, *gain = row->gain;
+	float mean = row->mean, rstd = row->rstd;
+	lanes sum_d = all(0), sum_dh = all(0);
+	size_t i = 0, n = row->n;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes d = get(grad_y + i) * get(gain + i);
+		sum_d += d;
+		sum_dh += d * (get(x + i) - mean);
+	}
+	if (i < n) {
+		lanes d = get_tail(grad_y + i, n - i, 0) * get_tail(gain + i, n - i, 0);
+		sum_d += d;
+		sum_dh += d * (get_tail(x + i, n - i, mean) - mean);
+	}
+	float mean_d = total(sum_d) / (float)n;
+	float mean_dh = total(sum_dh) * rstd / (float)n;
+	for (i = 0; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes h = (get(x + i) - mean) * rstd;
+		lanes g = rstd * (get(grad_y + i) * get(gain + i) - mean_d - h * mean_dh);
+		put(grad + i, more ? get(grad + i) + g : g);
+	}
+	for (; i < n; i++) {
+		float h = (x[i] - mean) * rstd;
+		float g = rstd * (grad_y[i] * gain[i] - mean_d - h * mean_dh);
+		grad[i] = more ? grad[i] + g : g;
+	}
+}
+
+static void norm_back_gain(
+	float *grad_gain, float *grad_bias, const struct vec_norm *row, const float *grad_y)
+{
+	const float *x = row->x;
+	float mean = row->mean, rstd = row->rstd;
+	size_t i = 0, n = row->n;
+	for (; grad_gain && i + VEC_LANES <= n; i += VEC_LANES)
+		put(grad_gain + i,
+			get(grad_gain + i) + get(grad_y + i) * ((get(x + i) - mean) * rstd));
+	for (; grad_gain && i < n; i++)
+		grad_gain[i] += grad_y[i] * ((x[i] - mean) * rstd);
+	if (grad_bias)
+		add(grad_bias, grad_bias, grad_y, n);
+}
+
+static inline lanes adamw_lanes(
+	lanes param, lanes grad, lanes *m, lanes *v, const struct vec_adamw *c)
+{
+	grad *= c->scale;
+	*m = c->beta1 * *m + c->one_less_beta1 * grad;
+	*v = c->beta2 * *v + c->one_less_beta2 * (grad * grad);
+	return param * c->decay - c->rate * *m / (root(*v) * c->root + c->eps);
+}
+
+static void adamw(const struct vec_moments *at, const struct vec_adamw *c, size_t n)
+{
+	float *param = at->param;
+	const struct vec_adamw own = *c; /* a copy that no store can be thought to change */
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes m = get(at->m + i), v = get(at->v + i);
+		put(param + i, adamw_lanes(get(param + i), get(at->grad + i), &m, &v, &own));
+		put(at->m + i, m);
+		put(at->v + i, v);
+	}
+	if (i < n) {
+		lanes m = get_tail(at->m + i, n - i, 0), v = get_tail(at->v + i, n - i, 0);
+		lanes grad = get_tail(at->grad + i, n - i, 0);
+		lanes p = adamw_lanes(get_tail(param + i, n - i, 0), grad, &m, &v, &own);
+		put_tail(param + i, p, n - i);
+		put_tail(at->m + i, m, n - i);
+		put_tail(at->v + i, v, n - i);
+	}
+}
+
+const struct vec VEC_NAME = {
+	.isa = VEC_ISA,
+	.max = max,
+	.dot = dot,
+	.sum_squares = sum_squares,
+	.sum_exp = sum_exp,
+	.exp_sum = exp_sum,
+	.scale = scale,
+	.add = add,
+	.softmax_back = softmax_back,
+	.attend_back = attend_back,
+	.gelu = gelu,
+	.gelu_back = gelu_back,
+	.moments = moments,
+	.norm = norm,
+	.norm_back = norm_back,
+	.norm_back_gain = norm_back_gain,
+	.adamw = adamw,
+};

@@ -1,0 +1,528 @@
+/*
+ * The fast CPU backend against the definition: every op both ways at odd shapes, with whatever a
+ * call may leave out, with sentinels around every tensor; and the same bits for any number of
+ * threads.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "kernels/backend.h"
+
+#define GUARD 19 /* floats before and behind every tensor; odd, so that nothing is aligned */
+#define GUARD_VALUE 12345.0f
+
+struct rig {
+	const struct backend *backend;
+	struct device *device;
+};
+
+static struct rig rig_open(const char *name, unsigned threads)
+{
+	struct rig r = {.backend = backend_find(name)};
+	struct why why = {0};
+	assert_non_null(r.backend);
+	if (r.backend->open(&(struct backend_config){threads}, &r.device, &why))
+		fail_msg("%s", why.text);
+	return r;
+}
+
+static void rig_close(struct rig *r)
+{
+	r->backend->close(r->device);
+}
+
+/* ---- numbers and where they are */
+
+static float made_up(uint64_t seed, uint64_t i)
+{
+	uint64_t x = (seed * 1000003 + i + 1) * 0x9e3779b97f4a7c15ull;
+	x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull;
+	return (float)(x >> 40) / (float)(1 << 23) - 1.0f;
+}
+
+static float *numbers(uint64_t seed, uint64_t n)
+{
+	float *x = alloc_must((n + 1) * sizeof *x);
+	for (uint64_t i = 0; i < n; i++)
+		x[i] = made_up(seed, i);
+	return x;
+}
+
+static struct view place(const struct rig *r, const void *values, uint64_t n)
+{
+	struct view v = {.at = GUARD};
+	uint64_t all = n + 2 * GUARD;
+	float *x = alloc_must(all * sizeof *x);
+	for (uint64_t i = 0; i < all; i++)
+		x[i] = GUARD_VALUE;
+	memcpy(x + GUARD, values, n * sizeof *x);
+	assert_int_equal(r->backend->alloc(r->device, all * sizeof *x, &v.mem), ERR_OK);
+	r->backend->write(r->device, v.mem, 0, x, all * sizeof *x);
+	free(x);
+	return v;
+}
+
+/* The tensor as it is now, and the end of it on the device. */
+static float *fetch(const struct rig *r, struct view v, uint64_t n)
+{
+	uint64_t all = n + 2 * GUARD;
+	float *x = alloc_must(all * sizeof *x);
+	r->backend->read(r->device, v.mem, 0, x, all * sizeof *x);
+	r->backend->free(r->device, v.mem);
+	for (uint64_t i = 0; i < GUARD; i++)
+		if (x[i] != GUARD_VALUE || x[all - 1 - i] != GUARD_VALUE)
+			fail_msg("written outside of a tensor");
+	memmove(x, x + GUARD, n * sizeof *x);
+	return x;
+}
+
+/* ---- graphs of one node: an op without a line here does not compile */
+
+struct dims {
+	uint32_t batch, seq, width, heads, vocab, out;
+};
+
+static uint32_t real(struct graph *g, const char *name, struct shape s)
+{
+	return graph_input(g, name, &s, DTYPE_real);
+}
+
+static struct shape sequence(const struct dims *d, uint32_t width)
+{
+	return shape_make(3, d->batch, d->seq, width, 1);
+}
+
+static uint32_t tokens(struct graph *g, const struct dims *d)
+{
+	struct shape s = shape_make(2, d->batch, d->seq, 1, 1);
+	return graph_input(g, "tokens", &s, DTYPE_token);
+}
+
+typedef uint32_t inputs_fn(struct graph *g, const struct dims *d, uint32_t *in);
+
+static uint32_t inputs_token_embed(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = tokens(g, d);
+	in[1] = real(g, "table", shape_make(2, d->vocab, d->width, 1, 1));
+	return 2;
+}
+
+static uint32_t inputs_pos_embed(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "x", sequence(d, d->width));
+	in[1] = real(g, "table", shape_make(2, d->seq + 3, d->width, 1, 1));
+	return 2;
+}
+
+static uint32_t inputs_layernorm(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "x", sequence(d, d->width));
+	in[1] = real(g, "gain", shape_make(1, d->width, 1, 1, 1));
+	in[2] = real(g, "bias", shape_make(1, d->width, 1, 1, 1));
+	return 3;
+}
+
+static uint32_t inputs_linear(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "x", sequence(d, d->width));
+	in[1] = real(g, "weight", shape_make(2, d->out, d->width, 1, 1));
+	in[2] = real(g, "bias", shape_make(1, d->out, 1, 1, 1));
+	return d->vocab % 2 ? 3 : 2; /* the bias may be left out */
+}
+
+static uint32_t inputs_attention(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "qkv", sequence(d, 3 * d->width));
+	return 1;
+}
+
+static uint32_t inputs_gelu(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "x", sequence(d, d->width));
+	return 1;
+}
+
+static uint32_t inputs_add(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "a", sequence(d, d->width));
+	in[1] = real(g, "b", sequence(d, d->width));
+	return 2;
+}
+
+static uint32_t inputs_cross_entropy(struct graph *g, const struct dims *d, uint32_t *in)
+{
+	in[0] = real(g, "logits", sequence(d, d->vocab));
+	in[1] = tokens(g, d);
+	return 2;
+}
+
+static inputs_fn *const inputs[OP_COUNT] = {
+#define X(id, name) [OP_##name] = inputs_##name,
+	OP_LIST(X)
+#undef X
+};
+
+static struct graph *graph_of(enum op op, const struct dims *d)
+{
+	struct graph *g = graph_new(d->batch, d->seq);
+	uint32_t in[NODE_IN_MAX];
+	uint32_t n = inputs[op](g, d, in);
+	const struct node attrs = {.heads = d->heads, .eps = 1e-5f};
+	graph_node(g, 0, op, in, n, &attrs);
+	if (g->mistake.code)
+		fail_msg("%s", g->mistake.text);
+	return g;
+}
+
+/* ---- one call */
+
+struct trial {
+	enum op op;
+	struct dims dims;
+	uint32_t accumulate, absent; /* bits of inputs */
+	uint64_t loss_rows;
+	bool forward_only; /* nothing is saved */
+	uint32_t past, cache_len;
+};
+
+enum { MAX_RESULTS = NODE_IN_MAX + 2 };
+
+struct result {
+	uint32_t n;
+	float *at[MAX_RESULTS];
+	uint64_t size[MAX_RESULTS];
+};
+
+static void keep(struct result *o, float *x, uint64_t n)
+{
+	o->at[o->n] = x;
+	o->size[o->n++] = n;
+}
+
+static void result_release(struct result *o)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		free(o->at[i]);
+}
+
+static uint64_t count(const struct graph *g, uint32_t tensor)
+{
+	return shape_count(&g->tensors[tensor].shape);
+}
+
+static void place_input(
+	const struct rig *r, const struct trial *t, struct kernel_call *c, uint32_t i)
+{
+	uint32_t tensor = c->node->in[i];
+	uint64_t n = count(c->graph, tensor);
+	float *x = numbers(i, n);
+	for (uint64_t k = 0; k < n && op_def(t->op)->token_in >> i & 1; k++) {
+		int32_t token = (int32_t)((uint64_t)(made_up(9, k) * 1e6f + 1e6f) % t->dims.vocab);
+		/* Every third target is not counted. */
+		if (t->op == OP_cross_entropy && k % 3 == 1)
+			token = -1 - token;
+		memcpy(x + k, &token, sizeof token);
+	}
+	for (uint64_t k = 0; k < n && t->op == OP_gelu; k++)
+		x[k] *= 12; /* also where tanh is flat */
+	c->in[i] = place(r, x, n);
+	free(x);
+}
+
+static struct view place_numbers(const struct rig *r, uint64_t seed, uint64_t n)
+{
+	float *x = numbers(seed, n);
+	struct view v = place(r, x, n);
+	free(x);
+	return v;
+}
+
+static void forward(const struct rig *r, struct kernel_call *c, const struct trial *t)
+{
+	const struct op_def *def = op_def(t->op);
+	for (uint32_t i = 0; i < c->node->n_in; i++)
+		place_input(r, t, c, i);
+	c->out = place_numbers(r, 50, count(c->graph, c->node->out));
+	if (def->saved && !t->forward_only)
+		c->saved = place_numbers(r, 51, def->saved(c->graph, c->node));
+	if (t->cache_len)
+		c->cache = place_numbers(
+			r, 52, 2 * (uint64_t)t->dims.batch * t->cache_len * t->dims.width);
+	r->backend->run(r->device, c);
+}
+
+/* Only what op_def says that backward reads is given. */
+static void backward(
+	const struct rig *r, const struct kernel_call *f, const struct trial *t, struct result *o)
+{
+	const struct op_def *def = op_def(t->op);
+	struct kernel_call c = *f;
+	c.backward = true;
+	c.accumulate = t->accumulate;
+	for (uint32_t i = 0; i < c.node->n_in; i++) {
+		if (!(def->backward_in >> i & 1))
+			c.in[i] = (struct view){0};
+		if ((def->gradient_in & ~t->absent) >> i & 1)
+			c.grad_in[i] = place_numbers(r, 60 + i, count(c.graph, c.node->in[i]));
+	}
+	if (!def->backward_out)
+		c.out = (struct view){0};
+	uint64_t n = count(c.graph, c.node->out);
+	c.grad_out = place_numbers(r, 70, n);
+	r->backend->run(r->device, &c);
+	free(fetch(r, c.grad_out, n));
+	for (uint32_t i = 0; i < c.node->n_in; i++)
+		if (c.grad_in[i].mem)
+			keep(o, fetch(r, c.grad_in[i], count(c.graph, c.node->in[i])),
+				count(c.graph, c.node->in[i]));
+}
+
+static struct result run(const struct rig *r, const struct trial *t)
+{
+	struct result o = {0};
+	struct graph *g = graph_of(t->op, &t->dims);
+	struct kernel_call c = {.graph = g,
+		.node = &g->nodes[0],
+		.loss_rows = t->loss_rows,
+		.past = t->past,
+		.cache_len = t->cache_len};
+	assert_true(r->backend->supports(r->device, g, c.node));
+	forward(r, &c, t);
+	if (!t->forward_only)
+		backward(r, &c, t, &o);
+	keep(&o, fetch(r, c.out, count(g, c.node->out)), count(g, c.node->out));
+	for (uint32_t i = 0; i < c.node->n_in; i++)
+		free(fetch(r, c.in[i], count(g, c.node->in[i])));
+	if (c.saved.mem)
+		free(fetch(r, c.saved, op_def(t->op)->saved(g, c.node)));
+	if (c.cache.mem) {
+		uint64_t n = 2 * (uint64_t)t->dims.batch * t->cache_len * t->dims.width;
+		keep(&o, fetch(r, c.cache, n), n);
+	}
+	graph_free(g);
+	return o;
+}
+
+/* ---- against the definition */
+
+static double distance(const float *here, const float *there, uint64_t n)
+{
+	double most = 1e-3, worst = 0;
+	for (uint64_t i = 0; i < n; i++)
+		most = fmax(most, fabs((double)there[i]));
+	for (uint64_t i = 0; i < n; i++) {
+		double d = fabs((double)here[i] - (double)there[i]);
+		if (!(d <= worst))
+			worst = d;
+	}
+	return worst / most;
+}
+
+static void compare(const struct rig *cpu, const struct rig *ref, const struct trial *t)
+{
+	struct result here = run(cpu, t), there = run(ref, t);
+	assert_int_equal(here.n, there.n);
+	for (uint32_t i = 0; i < here.n; i++) {
+		double d = distance(here.at[i], there.at[i], here.size[i]);
+		if (!(d < 1e-5))
+			fail_msg("%s B %u T %u C %u heads %u V %u O %u accumulate %x absent %x: "
+				 "result %u is off by %g",
+				op_def(t->op)->name, t->dims.batch, t->dims.seq, t->dims.width,
+				t->dims.heads, t->dims.vocab, t->dims.out, t->accumulate, t->absent,
+				i, d);
+	}
+	result_release(&here);
+	result_release(&there);
+}
+
+static const struct dims odd[] = {
+	{1, 1, 3, 1, 1, 1},
+	{1, 1, 8, 2, 5, 3},
+	{2, 3, 12, 3, 7, 17},
+	{3, 7, 20, 1, 33, 16},
+	{1, 65, 34, 2, 1000, 5},
+	{2, 130, 51, 3, 129, 97},
+	{1, 64, 64, 4, 256, 200},
+	{4, 33, 7, 7, 1001, 49},
+	{2, 170, 150, 1, 3, 331},
+};
+
+static void every_op_matches_ref(void **state)
+{
+	(void)state;
+	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
+	for (int op = 1; op < OP_COUNT; op++)
+		for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+			struct trial t = {.op = (enum op)op, .dims = odd[i]};
+			compare(&cpu, &ref, &t);
+			t.loss_rows = 1000;
+			t.accumulate = ~0u;
+			compare(&cpu, &ref, &t);
+			t.forward_only = true;
+			compare(&cpu, &ref, &t);
+		}
+	rig_close(&cpu);
+	rig_close(&ref);
+}
+
+static void absent_gradients_are_left_out(void **state)
+{
+	(void)state;
+	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
+	for (int op = 1; op < OP_COUNT; op++)
+		for (uint32_t absent = 1; absent < 1u << 3; absent++) {
+			struct trial t = {.op = (enum op)op, .dims = odd[2], .absent = absent};
+			if (!(op_def(t.op)->gradient_in & ~absent))
+				continue; /* nothing left to ask for */
+			compare(&cpu, &ref, &t);
+			t.accumulate = 5;
+			compare(&cpu, &ref, &t);
+		}
+	rig_close(&cpu);
+	rig_close(&ref);
+}
+
+static void the_cache_stands_for_the_past(void **state)
+{
+	(void)state;
+	static const uint32_t steps[][2] = {{0, 1}, {0, 5}, {5, 1}, {6, 70}, {64, 3}, {130, 1}};
+	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+		for (uint32_t batch = 1; batch <= 3; batch++) {
+			struct trial t = {.op = OP_attention, .forward_only = true};
+			t.dims = (struct dims){batch, steps[i][1], 30, 3, 5, 5};
+			t.past = steps[i][0];
+			t.cache_len = 140;
+			compare(&cpu, &ref, &t);
+			t.op = OP_pos_embed;
+			t.past = batch; /* the table has three rows more than the sequence */
+			t.cache_len = 0;
+			compare(&cpu, &ref, &t);
+		}
+	rig_close(&cpu);
+	rig_close(&ref);
+}
+
+/* ---- AdamW and the norm */
+
+static void optimise(const struct rig *r, uint64_t n, struct result *o, double *norm)
+{
+	struct adamw_call c = {.n = n,
+		.lr = 1e-2,
+		.beta1 = 0.9,
+		.beta2 = 0.95,
+		.eps = 1e-8,
+		.weight_decay = 0.1,
+		.scale = 0.37};
+	float *v = numbers(83, n);
+	for (uint64_t i = 0; i < n; i++)
+		v[i] = i % 7 ? v[i] * v[i] : 0;
+	c.param = place_numbers(r, 80, n);
+	c.grad = place_numbers(r, 81, n);
+	c.m = place_numbers(r, 82, n);
+	c.v = place(r, v, n);
+	free(v);
+	*norm = r->backend->norm2(r->device, c.grad, n);
+	for (c.step = 1; c.step <= 3; c.step++)
+		r->backend->adamw(r->device, &c);
+	keep(o, fetch(r, c.param, n), n);
+	keep(o, fetch(r, c.m, n), n);
+	keep(o, fetch(r, c.v, n), n);
+	free(fetch(r, c.grad, n));
+}
+
+static void adamw_and_norm_match_ref(void **state)
+{
+	(void)state;
+	static const uint64_t sizes[] = {1, 15, 16, 1000, 300001};
+	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct result here = {0}, there = {0};
+		double norm_here, norm_there;
+		optimise(&cpu, sizes[i], &here, &norm_here);
+		optimise(&ref, sizes[i], &there, &norm_there);
+		for (uint32_t k = 0; k < here.n; k++)
+			assert_true(distance(here.at[k], there.at[k], sizes[i]) < 1e-5);
+		assert_true(fabs(norm_here - norm_there) <= 1e-12 * norm_there);
+		result_release(&here);
+		result_release(&there);
+	}
+	rig_close(&cpu);
+	rig_close(&ref);
+}
+
+static void norm_tells_what_is_not_finite(void **state)
+{
+	(void)state;
+	struct rig cpu = rig_open("cpu", 2);
+	float x[40] = {0};
+	x[37] = NAN;
+	struct view v = place(&cpu, x, 40);
+	assert_true(isnan(cpu.backend->norm2(cpu.device, v, 40)));
+	assert_true(cpu.backend->norm2(cpu.device, v, 37) == 0);
+	free(fetch(&cpu, v, 40));
+	x[37] = -INFINITY;
+	v = place(&cpu, x, 40);
+	assert_true(isinf(cpu.backend->norm2(cpu.device, v, 40)));
+	free(fetch(&cpu, v, 40));
+	rig_close(&cpu);
+}
+
+/* ---- threads */
+
+static void same_bits(const struct result *a, const struct result *b)
+{
+	assert_int_equal(a->n, b->n);
+	for (uint32_t i = 0; i < a->n; i++)
+		assert_memory_equal(a->at[i], b->at[i], a->size[i] * sizeof(float));
+}
+
+static void any_thread_count_gives_the_same_bits(void **state)
+{
+	(void)state;
+	static const unsigned threads[] = {2, 3, 5};
+	/* Large enough that the threads are woken. */
+	const struct dims dims = {4, 131, 260, 4, 1001, 300};
+	struct rig one = rig_open("cpu", 1);
+	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+		struct rig many = rig_open("cpu", threads[i]);
+		struct result a = {0}, b = {0};
+		double norm_a, norm_b;
+		for (int op = 1; op < OP_COUNT; op++) {
+			const struct trial t = {.op = (enum op)op, .dims = dims, .accumulate = 2};
+			a = run(&one, &t);
+			b = run(&many, &t);
+			same_bits(&a, &b);
+			result_release(&a);
+			result_release(&b);
+		}
+		a = b = (struct result){0};
+		optimise(&one, 400003, &a, &norm_a);
+		optimise(&many, 400003, &b, &norm_b);
+		same_bits(&a, &b);
+		assert_memory_equal(&norm_a, &norm_b, sizeof norm_a);
+		result_release(&a);
+		result_release(&b);
+		rig_close(&many);
+	}
+	rig_close(&one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_op_matches_ref),
+		cmocka_unit_test(absent_gradients_are_left_out),
+		cmocka_unit_test(the_cache_stands_for_the_past),
+		cmocka_unit_test(adamw_and_norm_match_ref),
+		cmocka_unit_test(norm_tells_what_is_not_finite),
+		cmocka_unit_test(any_thread_count_gives_the_same_bits),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
