@@ -112,7 +112,7 @@ static enum err sort_words(const char *const *given, size_t n, struct words *w, 
 struct shown {
 	const char *stage;
 	uint64_t start_ns, shown_ns;
-	bool tty;
+	bool tty, open; /* open: the line is not ended */
 };
 
 static void show(void *arg, const char *stage, uint64_t done, uint64_t total)
@@ -121,19 +121,20 @@ static void show(void *arg, const char *stage, uint64_t done, uint64_t total)
 	uint64_t now = clock_now_ns();
 	bool first = !s->stage || strcmp(s->stage, stage), last = done >= total;
 	if (first)
-		*s = (struct shown){stage, now, now, s->tty};
+		*s = (struct shown){stage, now, now, s->tty, s->open};
 	if (total == 0 || (!last && now - s->shown_ns < (s->tty ? SHOW_TTY : SHOW_FILE)))
 		return;
 	if (!s->tty && last && now - s->start_ns < SHOW_FILE)
 		return;
 	s->shown_ns = now;
+	s->open = s->tty && !last;
 	double share = (double)done / (double)total;
 	char left[24] = "?", most[HUMAN_TEXT];
 	if (done)
 		clock_text((uint64_t)((double)(now - s->start_ns) * (1 - share) / share), left);
 	fprintf(stderr, "%s%-8s %3.0f%% of %s  %s left%s", s->tty ? "\r\033[K" : "", stage,
 		100 * share, human_size(total, strcmp(stage, "learning") ? "B" : "merges", most),
-		left, s->tty && !last ? "" : "\n");
+		left, s->open ? "" : "\n");
 }
 
 /* ---- the spec */
@@ -261,6 +262,8 @@ static enum err run(const char *const *given, size_t n, struct why *why)
 	p.n_texts = w.n_texts;
 	struct prepare_summary sum;
 	err = prepare(&p, &sum, why);
+	if (shown.open)
+		fputc('\n', stderr);
 	if (err)
 		return err;
 	err = opt.spec ? fill_in(&w, &sum, why) : ERR_OK;
