@@ -10,8 +10,6 @@
 #include "model/tokenfile.h"
 #include "model/tokenizer.h"
 
-#define TEXT_BYTES_MAX ((int64_t)1 << 50)
-
 /* ---- printing: members in the order of their names and no spaces, as json_canonical does */
 
 static void print_split(struct buf *b, const char *name, const struct manifest_split *s)
