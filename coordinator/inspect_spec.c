@@ -1,9 +1,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "compress/codec.h"
 #include "coordinator/human.h"
 #include "coordinator/inspect.h"
 #include "model/spec.h"
+#include "round/rule.h"
 
 static void row(const char *name, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void row(const char *name, const char *fmt, ...)
@@ -94,6 +96,35 @@ static void show_sizes(const struct spec *s)
 		s->round.peers_min == 1 ? "" : "s");
 }
 
+/* The spec's reader knows the form of these names only. */
+static enum err check_names(const struct inspect *i, const struct spec *s, struct why *why)
+{
+	struct codec_params codec;
+	struct rule_params rule;
+	struct why inner = {0};
+	enum err err = codec_find(s->codec.name, s->codec.chunk, s->codec.k, &codec, &inner);
+	if (!err)
+		err = rule_find(s->outer.rule, s->outer.lr, s->outer.momentum, &rule, &inner);
+	if (!err)
+		err = rule_suits(&rule, &codec, &inner);
+	return err ? err_why(why, err, "%s: %s", i->path, inner.text) : ERR_OK;
+}
+
+static void show(const struct spec *s)
+{
+	row_hash("run", &s->id, "");
+	row("shoal", "%d", SPEC_VERSION);
+	row("name", "%s", s->name);
+	row("seed", "%llu", (unsigned long long)s->seed);
+	row_hash("init", &s->init, "(drawn from the seed)");
+	show_model(&s->model);
+	row_hash("data.manifest", &s->manifest, "(none: a template, to be filled in by prepare)");
+	show_train(&s->train);
+	show_round(&s->round);
+	show_exchange(&s->outer, &s->codec);
+	show_sizes(s);
+}
+
 enum err inspect_spec(const struct inspect *i, struct why *why)
 {
 	struct spec *s = NULL;
@@ -109,19 +140,10 @@ enum err inspect_spec(const struct inspect *i, struct why *why)
 			why, err, "%s: %zu mistake%s, named above", i->path, n, n == 1 ? "" : "s");
 	}
 	buf_release(&mistakes);
-	if (err)
-		return err;
-	row_hash("run", &s->id, "");
-	row("shoal", "%d", SPEC_VERSION);
-	row("name", "%s", s->name);
-	row("seed", "%llu", (unsigned long long)s->seed);
-	row_hash("init", &s->init, "(drawn from the seed)");
-	show_model(&s->model);
-	row_hash("data.manifest", &s->manifest, "(none: a template, to be filled in by prepare)");
-	show_train(&s->train);
-	show_round(&s->round);
-	show_exchange(&s->outer, &s->codec);
-	show_sizes(s);
+	if (!err)
+		err = check_names(i, s, why);
+	if (!err)
+		show(s);
 	spec_free(s);
-	return ERR_OK;
+	return err;
 }

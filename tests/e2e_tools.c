@@ -224,6 +224,8 @@ static void inspect_specs(void **state)
 	assert_string_equal(proc_out(p), "");
 	REFUSES(1, "line 1", "inspect", "spec", "configs/README.md");
 	REFUSES(2, "must be PATH=VALUE", "inspect", "spec", DEMO, "seed");
+	REFUSES(1, "no rule \"best\"", "inspect", "spec", DEMO, "outer.rule=best");
+	REFUSES(1, "topk2", "inspect", "spec", DEMO, "codec.name=zip");
 }
 
 static void inspect_models(void **state)
