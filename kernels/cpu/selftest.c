@@ -134,5 +134,5 @@ enum err cpu_selftest(struct device *d, struct why *why)
 	}
 	ref->close(ref_device);
 	graph_free(g);
-	return e;
+	return e == ERR_nomem ? err_why(why, e, "cpu: out of memory in the self-test") : e;
 }

@@ -1,0 +1,362 @@
+/*
+ * Every loop of every instruction set that this machine has, against plain double arithmetic at all
+ * small lengths; and the self-test, which must notice one that computes wrongly.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
+
+#define LONGEST 150
+
+static float a[LONGEST + 1], b[LONGEST + 1], c[LONGEST + 1], y[LONGEST + 1], z[LONGEST + 1];
+static float u[LONGEST + 1];
+
+static float made_up(uint32_t i)
+{
+	return (float)(i * 2654435761u >> 8) / (float)(1 << 23) - 1.0f;
+}
+
+static void fill(uint32_t seed)
+{
+	for (uint32_t i = 0; i <= LONGEST; i++) {
+		a[i] = 3 * made_up(seed + i);
+		b[i] = made_up(seed + i + 1000);
+		c[i] = made_up(seed + i + 2000);
+		u[i] = y[i] = made_up(seed + i + 3000);
+		z[i] = made_up(seed + i + 4000);
+	}
+}
+
+static void near(double here, double there, const char *what, size_t n)
+{
+	if (!(fabs(here - there) <= 1e-6 * (fabs(there) + 1)))
+		fail_msg("%s of %zu: %g must be %g", what, n, here, there);
+}
+
+/* y[0, n) is as expected; what is behind it was not touched. */
+static void check(double (*expected)(size_t i), const char *what, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		near((double)y[i], expected(i), what, n);
+	assert_true(y[n] == u[n]);
+}
+
+static double is_exp(size_t i)
+{
+	return exp((double)u[i] - 0.5);
+}
+
+static double is_sum(size_t i)
+{
+	return (double)a[i] + (double)b[i];
+}
+
+static double is_scaled(size_t i)
+{
+	return (double)a[i] * 0.3;
+}
+
+static double is_softmax(size_t i)
+{
+	return 0.7 * exp((double)a[i] - 1.5);
+}
+
+static double is_more_softmax(size_t i)
+{
+	return (double)u[i] + is_softmax(i);
+}
+
+static double is_attend(size_t i)
+{
+	return 0.7 * (double)b[i] * ((double)u[i] - 1.5);
+}
+
+static double argument(double x)
+{
+	return 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+}
+
+static double is_gelu(size_t i)
+{
+	return 0.5 * (double)a[i] * (1 + tanh(argument((double)a[i])));
+}
+
+static double is_gelu_back(size_t i)
+{
+	double x = (double)a[i], t = tanh(argument(x));
+	double inner = 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
+	return (double)b[i] * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner);
+}
+
+static double is_more_gelu_back(size_t i)
+{
+	return (double)u[i] + is_gelu_back(i);
+}
+
+static void sums(const struct vec *v, size_t n)
+{
+	double dot = 0, squares = 0, exps = 0, most = (double)a[0];
+	for (size_t i = 0; i < n; i++) {
+		dot += (double)a[i] * (double)b[i];
+		squares += (double)a[i] * (double)a[i];
+		exps += exp((double)a[i] - 0.5);
+		most = fmax(most, (double)a[i]);
+	}
+	near((double)v->max(a, n), most, "max", n);
+	near((double)v->dot(a, b, n), dot, "dot", n);
+	near(v->sum_squares(a, n), squares, "sum_squares", n);
+	near((double)v->sum_exp(a, 0.5f, n), exps, "sum_exp", n);
+	exps = 0;
+	for (size_t i = 0; i < n; i++)
+		exps += is_exp(i);
+	near((double)v->exp_sum(y, 0.5f, n), exps, "exp_sum", n);
+	check(is_exp, "exp_sum", n);
+}
+
+static void maps(const struct vec *v, size_t n)
+{
+	const float constants[] = {1.5f, 0.7f};
+	v->add(y, a, b, n);
+	check(is_sum, "add", n);
+	v->scale(y, a, 0.3f, n);
+	check(is_scaled, "scale", n);
+	v->softmax_back(y, a, constants, n, false);
+	check(is_softmax, "softmax_back", n);
+	memcpy(y, u, sizeof y);
+	v->softmax_back(y, a, constants, n, true);
+	check(is_more_softmax, "softmax_back, adding", n);
+	memcpy(y, u, sizeof y);
+	v->attend_back(y, b, constants, n);
+	check(is_attend, "attend_back", n);
+	v->gelu(y, a, n);
+	check(is_gelu, "gelu", n);
+	v->gelu_back(y, b, a, n, false);
+	check(is_gelu_back, "gelu_back", n);
+	memcpy(y, u, sizeof y);
+	v->gelu_back(y, b, a, n, true);
+	check(is_more_gelu_back, "gelu_back, adding", n);
+}
+
+static double mean, rstd, mean_d, mean_dh;
+
+static double is_h(size_t i)
+{
+	return ((double)a[i] - mean) * rstd;
+}
+
+static double is_norm(size_t i)
+{
+	return is_h(i) * (double)b[i] + (double)c[i];
+}
+
+static double is_norm_back(size_t i)
+{
+	return rstd * ((double)c[i] * (double)b[i] - mean_d - is_h(i) * mean_dh);
+}
+
+static double is_more_norm_back(size_t i)
+{
+	return (double)u[i] + is_norm_back(i);
+}
+
+static double is_gain_back(size_t i)
+{
+	return (double)u[i] + (double)c[i] * is_h(i);
+}
+
+static double is_bias_back(size_t i)
+{
+	return (double)u[i] + (double)c[i];
+}
+
+static void norms(const struct vec *v, size_t n)
+{
+	double var = 0;
+	float found[2];
+	mean = mean_d = mean_dh = 0;
+	for (size_t i = 0; i < n; i++)
+		mean += (double)a[i] / (double)n;
+	for (size_t i = 0; i < n; i++)
+		var += ((double)a[i] - mean) * ((double)a[i] - mean) / (double)n;
+	v->moments(a, n, found);
+	near((double)found[0], mean, "mean", n);
+	near((double)found[1], var, "variance", n);
+	mean = (double)found[0];
+	const struct vec_norm row = {a, b, found[0], 0.8f, n};
+	rstd = (double)0.8f;
+	for (size_t i = 0; i < n; i++) {
+		mean_d += (double)c[i] * (double)b[i] / (double)n;
+		mean_dh += (double)c[i] * (double)b[i] * is_h(i) / (double)n;
+	}
+	v->norm(y, &row, c);
+	check(is_norm, "norm", n);
+	v->norm_back(y, &row, c, false);
+	check(is_norm_back, "norm_back", n);
+	memcpy(y, u, sizeof y);
+	v->norm_back(y, &row, c, true);
+	check(is_more_norm_back, "norm_back, adding", n);
+	memcpy(y, u, sizeof y);
+	v->norm_back_gain(y, NULL, &row, c);
+	check(is_gain_back, "norm_back_gain", n);
+	memcpy(y, u, sizeof y);
+	v->norm_back_gain(NULL, y, &row, c);
+	check(is_bias_back, "norm_back_gain, bias", n);
+}
+
+static void adamw(const struct vec *v, size_t n)
+{
+	const struct vec_adamw k = {0.9f, 0.1f, 0.95f, 0.05f, 0.5f, 0.999f, 0.02f, 1.7f, 1e-4f};
+	for (size_t i = 0; i <= LONGEST; i++)
+		z[i] = z[i] * z[i];
+	float m_before[LONGEST + 1], v_before[LONGEST + 1];
+	memcpy(m_before, a, sizeof a);
+	memcpy(v_before, z, sizeof z);
+	v->adamw(&(struct vec_moments){y, a, z, b}, &k, n);
+	for (size_t i = 0; i < n; i++) {
+		double g = 0.5 * (double)b[i];
+		double m = 0.9 * (double)m_before[i] + 0.1 * g;
+		double s = 0.95 * (double)v_before[i] + 0.05 * g * g;
+		near((double)a[i], m, "adamw's m", n);
+		near((double)z[i], s, "adamw's v", n);
+		near((double)y[i], (double)u[i] * 0.999 - 0.02 * m / (sqrt(s) * 1.7 + 1e-4),
+			"adamw", n);
+	}
+	assert_true(a[n] == m_before[n] && z[n] == v_before[n] && y[n] == u[n]);
+}
+
+static void every_loop_of_every_instruction_set(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cpu_vec_at(i); i++)
+		for (size_t n = 1; n < LONGEST; n++) {
+			fill((uint32_t)n);
+			sums(cpu_vec_at(i), n);
+			fill((uint32_t)n);
+			maps(cpu_vec_at(i), n);
+			norms(cpu_vec_at(i), n);
+			fill((uint32_t)n);
+			adamw(cpu_vec_at(i), n);
+		}
+}
+
+static void exp_is_accurate_and_bounded(void **state)
+{
+	(void)state;
+	enum { N = 4096 };
+	float x[N], e[N];
+	for (size_t k = 0; cpu_vec_at(k); k++) {
+		for (size_t i = 0; i < N; i++)
+			e[i] = x[i] = -87 + 175 * (float)i / (N - 1);
+		cpu_vec_at(k)->exp_sum(e, 0, N);
+		for (size_t i = 0; i < N; i++)
+			assert_true(fabs((double)e[i] / exp((double)x[i]) - 1) < 2.4e-7);
+		float far[] = {-1e30f, -INFINITY, 1e30f, INFINITY, NAN};
+		cpu_vec_at(k)->exp_sum(far, 0, 5);
+		assert_true(far[0] > 0 && far[0] < 2e-38f && far[1] == far[0]);
+		assert_true(far[2] > 1e38f && isfinite(far[2]) && far[3] == far[2]);
+		assert_true(isnan(far[4]));
+		/* A NaN anywhere in a row must not get lost. */
+		x[N / 2 + 3] = NAN;
+		assert_true(isnan(cpu_vec_at(k)->sum_exp(x, 0, N)));
+	}
+}
+
+/* ---- the self-test */
+
+static void wrong_gelu(float *to, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = x[i] > 0 ? x[i] : 0;
+}
+
+static float wrong_dot(const float *x, const float *w, size_t n)
+{
+	return cpu_vec_plain.dot(x, w, n) + 0.01f;
+}
+
+static void wrong_adamw(const struct vec_moments *at, const struct vec_adamw *k, size_t n)
+{
+	struct vec_adamw other = *k;
+	other.decay = 1;
+	cpu_vec_plain.adamw(at, &other, n);
+}
+
+static void a_wrong_loop_is_noticed(void **state)
+{
+	(void)state;
+	struct device *d = NULL;
+	struct why why = {0};
+	assert_int_equal(cpu_backend.open(&(struct backend_config){1}, &d, &why), ERR_OK);
+	assert_int_equal(cpu_selftest(d, &why), ERR_OK);
+	struct vec wrong[3];
+	for (int i = 0; i < 3; i++)
+		wrong[i] = cpu_vec_plain;
+	wrong[0].gelu = wrong_gelu;
+	wrong[1].dot = wrong_dot;
+	wrong[2].adamw = wrong_adamw;
+	for (int i = 0; i < 3; i++) {
+		d->vec = &wrong[i];
+		assert_int_equal(cpu_selftest(d, &why), ERR_unsupported);
+		assert_non_null(strstr(why.text, "self-test"));
+	}
+	for (size_t i = 0; cpu_vec_at(i); i++) {
+		d->vec = cpu_vec_at(i);
+		assert_int_equal(cpu_selftest(d, &why), ERR_OK);
+	}
+	cpu_backend.close(d);
+}
+
+static void describes_itself(void **state)
+{
+	(void)state;
+	struct device *d = NULL;
+	struct why why = {0};
+	char text[200];
+	assert_int_equal(cpu_backend.open(&(struct backend_config){2}, &d, &why), ERR_OK);
+	cpu_backend.describe(d, text, sizeof text);
+	assert_int_equal(strncmp(text, "cpu: 2 threads, ", 16), 0);
+	assert_non_null(strstr(text, cpu_vec_at(0)->isa));
+	cpu_backend.close(d);
+}
+
+static void open_survives_failed_allocations(void **state)
+{
+	(void)state;
+	for (long n = 1;; n++) {
+		struct device *d = NULL;
+		struct why why = {0};
+		alloc_fail_at(n);
+		enum err e = cpu_backend.open(&(struct backend_config){2}, &d, &why);
+		bool tried = alloc_tries() >= n;
+		alloc_fail_at(0);
+		if (!tried) {
+			assert_int_equal(e, ERR_OK);
+			cpu_backend.close(d);
+			return;
+		}
+		assert_int_equal(e, ERR_nomem);
+		assert_null(d);
+		assert_true(why.text[0] != 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_loop_of_every_instruction_set),
+		cmocka_unit_test(exp_is_accurate_and_bounded),
+		cmocka_unit_test(a_wrong_loop_is_noticed),
+		cmocka_unit_test(describes_itself),
+		cmocka_unit_test(open_survives_failed_allocations),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
