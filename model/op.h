@@ -68,6 +68,11 @@ struct op_def {
 	uint32_t gradient_in; /* bit i: in[i] has a gradient */
 	uint32_t backward_in; /* bit i: backward reads in[i] */
 	bool backward_out;    /* backward reads y */
+	bool token_skip;      /* a token below 0 means: not counted; else it is out of range */
+	/* Tokens must be below this; NULL for ops without token inputs. */
+	uint32_t (*token_limit)(const struct graph *g, const struct node *n);
+	/* past + T may not exceed this; NULL: no bound. */
+	uint32_t (*context)(const struct graph *g, const struct node *n);
 	/* Checks the inputs' shapes and gives y's.  The sentence names op, input and shapes. */
 	enum err (*infer)(
 		const struct graph *g, const struct node *n, struct shape *y, struct why *why);
