@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "base/option.h"
+#include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
 #include "peer/saved.h"
@@ -25,10 +26,15 @@ static const struct option_row rows[] = {
 
 static enum err evaluate(const char *path, struct trainer_validation *v, struct why *why)
 {
-	struct saved s = {0};
+	struct checkpoint s = {0};
+	struct buf passed;
 	struct dataset data = {0};
 	struct trainer *t = NULL;
-	enum err e = saved_open(path, &s, why);
+	buf_init(&passed, 1 << 16);
+	enum err e = checkpoint_open(path, &s, &passed, why);
+	if (!e)
+		saved_tell_passed(&passed);
+	buf_release(&passed);
 	if (!e)
 		e = dataset_open(opt.data, s.spec, &data, why);
 	struct trainer_config how = {.spec = s.spec,
@@ -46,7 +52,7 @@ static enum err evaluate(const char *path, struct trainer_validation *v, struct 
 			opt.data, s.spec->train.seq);
 	trainer_free(t);
 	dataset_release(&data);
-	saved_release(&s);
+	checkpoint_close(&s);
 	return e;
 }
 

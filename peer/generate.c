@@ -9,6 +9,7 @@
 #include "base/signal.h"
 #include "kernels/exec.h"
 #include "kernels/kvcache.h"
+#include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/sample.h"
 #include "peer/saved.h"
@@ -42,7 +43,7 @@ static const struct option_row rows[] = {
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 struct writer {
-	struct saved saved;
+	struct checkpoint saved;
 	struct tokenizer *tokenizer;
 	struct trainer *trainer;
 	struct graph *one; /* batch 1, one token */
@@ -75,7 +76,12 @@ static enum err load_tokenizer(struct writer *w, struct why *why)
 
 static enum err prepare(struct writer *w, const char *path, struct why *why)
 {
-	enum err e = saved_open(path, &w->saved, why);
+	struct buf passed;
+	buf_init(&passed, 1 << 16);
+	enum err e = checkpoint_open(path, &w->saved, &passed, why);
+	if (!e)
+		saved_tell_passed(&passed);
+	buf_release(&passed);
 	if (!e)
 		e = load_tokenizer(w, why);
 	if (e)
@@ -178,7 +184,7 @@ static void release(struct writer *w)
 	graph_free(w->one);
 	trainer_free(w->trainer);
 	tokenizer_free(w->tokenizer);
-	saved_release(&w->saved);
+	checkpoint_close(&w->saved);
 	free(w->logits);
 	free(w->order);
 	free(w->text.id);

@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/signal.h"
 #include "base/trace.h"
+#include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
 #include "peer/progress.h"
@@ -120,17 +121,19 @@ static enum err take_folder(struct local *l, struct why *why)
 /* The folder's state belongs to another run: say in what the specs differ. */
 static void tell_difference(const struct local *l)
 {
-	struct saved there;
+	struct checkpoint there = {0};
 	struct why why;
-	if (saved_open(opt.dir, &there, &why))
+	if (checkpoint_open(opt.dir, &there, NULL, &why)) {
+		checkpoint_close(&there);
 		return;
+	}
 	struct buf lines;
 	buf_init(&lines, SPEC_MISTAKES_MAX);
 	spec_diff(l->spec, there.spec, &lines);
 	fprintf(stderr, "The spec differs from the one in %s:\n%.*s", opt.dir, (int)lines.len,
 		(const char *)lines.data);
 	buf_release(&lines);
-	saved_release(&there);
+	checkpoint_close(&there);
 }
 
 static enum err resume(struct local *l, struct why *why)
@@ -142,8 +145,8 @@ static enum err resume(struct local *l, struct why *why)
 	l->series = (struct statefile_series){
 		.dir = opt.dir, .prefix = "local", .kind = "local", .run = &l->spec->id};
 	enum err e = statefile_open_newest(&l->series, &file, &number, &passed, why);
-	if (passed.len)
-		log_warn(peer, "passed over: %.*s", (int)passed.len, (const char *)passed.data);
+	if (!e)
+		saved_tell_passed(&passed);
 	buf_release(&passed);
 	if (e == ERR_missing)
 		return ERR_OK; /* a fresh start */

@@ -1,0 +1,334 @@
+#include "peer/worker.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/trace.h"
+
+#define PROGRESS_EVERY (250 * CLOCK_MS)
+
+struct job {
+	struct mail mail; /* kind: enum worker_job_kind */
+	char *path;
+	struct ledger_head head;
+	struct plan plan;
+	uint64_t ticket; /* of a training job: abandoned when worker->abandoned has reached it */
+	struct standing_record *records;
+	size_t n;
+	const struct roster *roster;
+};
+
+struct worker {
+	const struct spec *spec;
+	struct standing *standing;
+	struct mailbox *jobs, *results;
+	uint64_t windows;
+	pthread_t thread;
+	atomic_bool stop;
+	atomic_ullong tickets, abandoned;
+};
+
+/* ---- results */
+
+static void drop_result(struct mail *m)
+{
+	struct worker_result *r = (struct worker_result *)m;
+	free(r->bytes);
+	free(r);
+}
+
+void worker_result_free(struct worker_result *r)
+{
+	if (r)
+		drop_result(&r->mail);
+}
+
+static struct worker_result *result_new(enum worker_result_kind kind, const struct job *job)
+{
+	struct worker_result *r = alloc_must_zero(1, sizeof *r);
+	r->mail.kind = (int)kind;
+	r->mail.drop = drop_result;
+	r->job = (enum worker_job_kind)job->mail.kind;
+	r->round = job->plan.round;
+	return r;
+}
+
+static void tell_failed(struct worker *w, const struct job *job, const struct why *why)
+{
+	struct worker_result *r = result_new(WORKER_failed, job);
+	r->why = *why;
+	mailbox_put(w->results, &r->mail);
+}
+
+/* ---- jobs */
+
+static void drop_job(struct mail *m)
+{
+	struct job *job = (struct job *)m;
+	for (size_t i = 0; i < job->n; i++)
+		free((void *)(uintptr_t)job->records[i].bytes);
+	free(job->records);
+	free(job->path);
+	free(job);
+}
+
+static struct job *job_new(enum worker_job_kind kind)
+{
+	struct job *job = alloc_must_zero(1, sizeof *job);
+	job->mail.kind = (int)kind;
+	job->mail.drop = drop_job;
+	return job;
+}
+
+static void do_start(struct worker *w, struct job *job)
+{
+	struct why why = {0};
+	enum err e = job->path ? standing_begin(w->standing, job->path, &job->head, &why)
+			       : standing_resume(w->standing, &why);
+	if (e) {
+		tell_failed(w, job, &why);
+		return;
+	}
+	struct worker_result *r = result_new(WORKER_started, job);
+	r->head = standing_head(w->standing);
+	r->state = standing_state(w->standing);
+	mailbox_put(w->results, &r->mail);
+}
+
+static void do_apply(struct worker *w, struct job *job)
+{
+	struct why why = {0};
+	enum err e =
+		standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why);
+	if (!e)
+		e = standing_save(w->standing, &why);
+	if (e) {
+		tell_failed(w, job, &why);
+		return;
+	}
+	struct worker_result *r = result_new(WORKER_applied, job);
+	r->head = standing_head(w->standing);
+	r->state = standing_state(w->standing);
+	mailbox_put(w->results, &r->mail);
+}
+
+static enum err validate(struct worker *w, const struct job *job, struct why *why)
+{
+	struct worker_result *r = result_new(WORKER_validated, job);
+	r->round = job->plan.parent.round;
+	enum err e =
+		trainer_validate(standing_trainer(w->standing), w->windows, &r->validation, why);
+	if (e)
+		worker_result_free(r);
+	else
+		mailbox_put(w->results, &r->mail);
+	return e;
+}
+
+/* One training job at work. */
+struct work {
+	const struct job *job;
+	uint64_t begin_ns, told_ns, steps;
+	double loss; /* sum over the steps */
+};
+
+static struct worker_result *figures(
+	const struct worker *w, const struct work *work, enum worker_result_kind kind)
+{
+	struct worker_result *r = result_new(kind, work->job);
+	double seconds = clock_seconds(clock_now_ns() - work->begin_ns);
+	r->steps = work->steps;
+	r->tokens = work->steps * spec_step_tokens(w->spec);
+	r->tokens_per_s = seconds > 0 ? (double)r->tokens / seconds : 0;
+	r->loss = work->steps ? work->loss / (double)work->steps : 0;
+	return r;
+}
+
+static bool go_on(const struct worker *w, const struct work *work)
+{
+	const struct plan *plan = &work->job->plan;
+	const uint64_t batch = w->spec->train.batch;
+	bool time_left = plan->seconds <= 0 || !work->steps ||
+			 clock_seconds(clock_now_ns() - work->begin_ns) < plan->seconds;
+	bool data_left = (work->steps + 1) * batch <= span_count(plan->spans, plan->n_spans);
+	bool wanted = !atomic_load(&w->stop) && atomic_load(&w->abandoned) < work->job->ticket;
+	/* a timed plan's steps are a promise of speed, not a limit: data and time end it */
+	return wanted && data_left && time_left && (plan->seconds > 0 || work->steps < plan->steps);
+}
+
+static enum err step(struct worker *w, struct work *work, uint64_t *sequences, struct why *why)
+{
+	const struct plan *plan = &work->job->plan;
+	const uint32_t batch = w->spec->train.batch;
+	for (uint32_t i = 0; i < batch; i++)
+		sequences[i] = span_at(plan->spans, plan->n_spans, work->steps * batch + i);
+	double loss, lr = standing_lr(w->standing, plan, work->steps);
+	enum err e = trainer_step(standing_trainer(w->standing), sequences, lr, &loss, why);
+	if (e)
+		return e;
+	work->steps++;
+	work->loss += loss;
+	trace_event("step", "{s:I, s:I, s:f, s:f}", "round", (json_int_t)plan->round, "step",
+		(json_int_t)work->steps, "loss", loss, "lr", lr);
+	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
+		work->told_ns = clock_now_ns();
+		mailbox_put(w->results, &figures(w, work, WORKER_progress)->mail);
+	}
+	return ERR_OK;
+}
+
+static enum err hand_over(struct worker *w, const struct work *work, struct why *why)
+{
+	const struct plan *plan = &work->job->plan;
+	struct span done[SPAN_MAX], rest[SPAN_MAX];
+	uint32_t n_done, n_rest;
+	span_split(plan->spans, plan->n_spans, work->steps * w->spec->train.batch, done, &n_done,
+		rest, &n_rest);
+	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
+		struct buf out;
+		buf_init(&out, SIZE_MAX / 2);
+		enum err e = standing_cut(w->standing, plan, shard, done, n_done, &out, why);
+		if (e) {
+			buf_release(&out);
+			return e;
+		}
+		struct worker_result *r = result_new(WORKER_contribution, work->job);
+		r->shard = shard;
+		r->bytes = buf_steal(&out, &r->len);
+		mailbox_put(w->results, &r->mail);
+	}
+	return ERR_OK;
+}
+
+static void do_train(struct worker *w, struct job *job)
+{
+	struct why why = {0};
+	struct work work = {.job = job, .begin_ns = clock_now_ns()};
+	uint64_t *sequences = alloc_must_zero(w->spec->train.batch, sizeof *sequences);
+	struct ledger_head at = standing_head(w->standing);
+	enum err e = ERR_OK;
+	if (!hash_equal(&at.hash, &job->plan.parent.hash))
+		e = err_why(&why, ERR_wrong_parent,
+			"the plan of round %llu starts from another state than ours",
+			(unsigned long long)job->plan.round);
+	if (!e && job->plan.validate)
+		e = validate(w, job, &why);
+	work.begin_ns = clock_now_ns();
+	while (!e && go_on(w, &work))
+		e = step(w, &work, sequences, &why);
+	free(sequences);
+	bool wanted = !atomic_load(&w->stop) && atomic_load(&w->abandoned) < job->ticket;
+	if (!e && work.steps && wanted)
+		e = hand_over(w, &work, &why);
+	if (e) {
+		tell_failed(w, job, &why);
+		return;
+	}
+	if (!wanted)
+		work.steps = 0;
+	mailbox_put(w->results, &figures(w, &work, WORKER_trained)->mail);
+}
+
+static void *run(void *arg)
+{
+	struct worker *w = arg;
+	while (!atomic_load(&w->stop)) {
+		struct mail *m = mailbox_wait(w->jobs, UINT64_MAX);
+		struct job *job = (struct job *)m;
+		if (!m)
+			continue;
+		if (!atomic_load(&w->stop)) {
+			switch ((enum worker_job_kind)m->kind) {
+			case WORKER_job_start: do_start(w, job); break;
+			case WORKER_job_train: do_train(w, job); break;
+			case WORKER_job_apply: do_apply(w, job); break;
+			case WORKER_job_stop: break;
+			}
+		}
+		drop_job(m);
+	}
+	return NULL;
+}
+
+/* ---- calls of the control loop */
+
+enum err worker_new(const struct worker_config *config, struct worker **out, struct why *why)
+{
+	struct worker *w = alloc_must_zero(1, sizeof *w);
+	struct standing_config how = {.spec = config->spec,
+		.corpus = config->corpus,
+		.key = config->key,
+		.dir = config->dir,
+		.backend = config->backend,
+		.threads = config->threads};
+	enum err e = standing_new(&how, &w->standing, why);
+	if (e) {
+		free(w);
+		return e;
+	}
+	w->spec = config->spec;
+	w->windows = config->windows;
+	w->results = config->results;
+	w->jobs = mailbox_new();
+	if (pthread_create(&w->thread, NULL, run, w)) {
+		mailbox_free(w->jobs);
+		standing_free(w->standing);
+		free(w);
+		return err_why(why, ERR_nomem, "no thread for the compute worker could be started");
+	}
+	*out = w;
+	return ERR_OK;
+}
+
+void worker_free(struct worker *w)
+{
+	if (!w)
+		return;
+	atomic_store(&w->stop, true);
+	mailbox_put(w->jobs, &job_new(WORKER_job_stop)->mail);
+	pthread_join(w->thread, NULL);
+	mailbox_free(w->jobs);
+	standing_free(w->standing);
+	free(w);
+}
+
+void worker_describe(const struct worker *w, char *out, size_t size)
+{
+	trainer_describe(standing_trainer(w->standing), out, size);
+}
+
+void worker_start(struct worker *w, const char *path, const struct ledger_head *at)
+{
+	struct job *job = job_new(WORKER_job_start);
+	if (path) {
+		job->path = alloc_must_strdup(path);
+		job->head = *at;
+	}
+	mailbox_put(w->jobs, &job->mail);
+}
+
+void worker_train(struct worker *w, const struct plan *plan)
+{
+	struct job *job = job_new(WORKER_job_train);
+	job->plan = *plan;
+	job->ticket = atomic_fetch_add(&w->tickets, 1) + 1;
+	mailbox_put(w->jobs, &job->mail);
+}
+
+void worker_apply(struct worker *w, struct standing_record *records, size_t n,
+	const struct ledger_head *head, const struct roster *roster)
+{
+	struct job *job = job_new(WORKER_job_apply);
+	job->records = records;
+	job->n = n;
+	job->head = *head;
+	job->roster = roster;
+	mailbox_put(w->jobs, &job->mail);
+}
+
+void worker_abandon(struct worker *w)
+{
+	atomic_store(&w->abandoned, atomic_load(&w->tickets));
+}
