@@ -33,7 +33,7 @@ struct gate_expect {
 struct gate_passed {
 	struct contribution says;
 	struct hash id;
-	struct decoded vector; /* owned by the caller: codec_decoded_release */
+	struct decoded vector; /* owned by the caller: decoded_release */
 	double norm;
 };
 

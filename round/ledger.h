@@ -22,6 +22,7 @@
 #define LEDGER_VERSION 1
 #define LEDGER_ACCEPTED_MAX 16384u
 #define LEDGER_ENTRY_MAX (132u + 44u * LEDGER_ACCEPTED_MAX) /* bytes */
+#define LEDGER_TOKENS_MAX (1ull << 53)                      /* of one entry: RULE_TOKENS_MAX */
 
 struct ledger_accepted {
 	uint32_t peer;
@@ -53,6 +54,10 @@ enum err ledger_entry_decode(const uint8_t *bytes, size_t len, size_t *used,
 	struct ledger_entry *out, struct why *why) MUST_CHECK;
 enum err ledger_entry_hash(const struct ledger_entry *e, struct hash *out) MUST_CHECK;
 
+/* What the update field of an entry is: SHA-256 over u32 count, then per item u32 peer, u64 tokens,
+ * planes hash. */
+struct hash ledger_update_hash(const struct ledger_accepted *accepted, uint32_t count);
+
 /* ---- heads as the body of a signed document of type "head":
  * {"run": hex, "sequence": …, "round": …, "hash": hex} */
 json_t *ledger_head_json(const struct ledger_head *h, const struct hash *run); /* caller decrefs */
@@ -73,17 +78,24 @@ struct ledger *ledger_new_at(
 void ledger_free(struct ledger *l); /* NULL-safe */
 
 struct ledger_head ledger_at(const struct ledger *l);
+/* The head that the open round starts from, which its contributions sign as parent; between rounds
+ * that is the head itself. */
+struct hash ledger_parent(const struct ledger *l);
 /* The round and the state that a shard stands at. */
 uint64_t ledger_round(const struct ledger *l, uint32_t shard);
 struct hash ledger_state(const struct ledger *l, uint32_t shard);
 
-/* Whether e may come next: sequence and previous (ERR_fork), shard (ERR_shape), part 0
- * (ERR_unsupported), round (ERR_wrong_round), order of peers, update hash over the list (ERR_hash),
- * tokens (ERR_tokens).  ERR_nomem.  On failure the chain is as it was. */
+/* Whether e may come next, and then takes it (copied): sequence and previous (ERR_fork), shard
+ * (ERR_shape), part 0 (ERR_unsupported), round (ERR_wrong_round: the shard's next, and no round
+ * begins before the one before is closed for every shard), order of peers (ERR_syntax), tokens
+ * (ERR_tokens), update hash over the list (ERR_hash).  ERR_nomem.  On failure the chain is as it
+ * was. */
 enum err ledger_append(struct ledger *l, const struct ledger_entry *e, struct why *why) MUST_CHECK;
 
 /* The hash at a sequence number that the chain holds (from where it began to its head). */
 bool ledger_hash_at(const struct ledger *l, uint64_t sequence, struct hash *out);
+/* Whether every shard stands at the head's round. */
+bool ledger_closed(const struct ledger *l);
 /* A head that somebody signed: ERR_OK it is on this chain; ERR_missing it is further on, fetch the
  * entries; ERR_fork it contradicts this chain, or lies before its beginning. */
 enum err ledger_check_head(

@@ -59,6 +59,10 @@ struct rule_row {
 	void (*step)(const struct rule_params *p, const struct rule_block *b);
 };
 
+#define X(name) extern const struct rule_row rule_##name;
+RULE_LIST(X)
+#undef X
+
 /* From a spec's words; ERR_unsupported names the rules there are. */
 enum err rule_find(const char *name, double lr, double momentum, struct rule_params *out,
 	struct why *why) MUST_CHECK;

@@ -5,8 +5,9 @@
  *   8 bytes "SHOALUPD", u16 version, u16 zero, u32 count, run (32), parent (32), u64 round,
  *   u32 shard, u32 part, then count times: u64 length, a contribution
  *
- * Its hash is over (peer, tokens, hash of planes) of each, not over signatures or zstd's bytes: a
- * fixed-step run that is repeated with other keys has the same ledger.  Pure functions, any thread.
+ * Its hash (ledger_update_hash) is over (peer, tokens, hash of planes) of each, not over signatures
+ * or zstd's bytes: a fixed-step run that is repeated with other keys has the same ledger.  Pure
+ * functions, any thread.
  */
 #ifndef ROUND_UPDATE_H
 #define ROUND_UPDATE_H
@@ -21,6 +22,7 @@
 #include "round/rule.h"
 
 #define UPDATE_VERSION 1
+#define UPDATE_HEAD 96u /* bytes before the contributions */
 
 struct update_head {
 	struct hash run, parent;
@@ -54,6 +56,7 @@ enum err update_open(
 void update_release(struct update *u); /* NULL-safe, idempotent */
 
 struct update_expect {
+	struct hash run, parent; /* parent: ledger_parent before the entry is appended */
 	struct codec_params codec;
 	size_t n; /* values of the part */
 	/* The signing key of a peer number; false: not on the roster. */
@@ -61,17 +64,17 @@ struct update_expect {
 	void *arg;
 };
 
-/* Truth: every signature, every planes hash; decodes the vectors.  ERR_unknown_peer,
- * ERR_signature, ERR_hash, ERR_unsupported (codec), and what codec_decode says. */
+/* Truth: run and parent (ERR_wrong_run, ERR_wrong_parent), every signature, every planes hash;
+ * decodes the vectors.  ERR_unknown_peer, ERR_signature, ERR_hash, ERR_unsupported (codec), and
+ * what frame_unpack and codec_decode say. */
 enum err update_verify(
 	struct update *u, const struct update_expect *expect, struct why *why) MUST_CHECK;
 /* Whether it is the update that the entry lists: round, shard, part, every (peer, tokens, planes)
  * and the hash.  ERR_hash with the difference. */
 enum err update_matches(
 	const struct update *u, const struct ledger_entry *e, struct why *why) MUST_CHECK;
-/* The accepted list for an entry (count items, caller frees), and its hash. */
+/* The accepted list for an entry: u->count items, caller frees. */
 enum err update_accepted(const struct update *u, struct ledger_accepted **out) MUST_CHECK;
-struct hash update_hash(const struct ledger_accepted *accepted, uint32_t count);
 /* Inputs for a rule, borrowing the vectors of a verified update; caller frees. */
 enum err update_inputs(const struct update *u, struct rule_input **out) MUST_CHECK;
 
