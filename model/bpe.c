@@ -185,13 +185,11 @@ static enum err count_piece(struct bpe *b, const uint8_t *bytes, size_t n)
 
 enum err bpe_add(struct bpe *b, const void *bytes, size_t n)
 {
-	const uint8_t *at = bytes, *end = at + n;
-	while (at < end) {
-		size_t len = tokenizer_piece(at, (size_t)(end - at));
-		enum err e = len > 1 ? count_piece(b, at, len) : ERR_OK;
-		if (e)
-			return e;
-		at += len;
+	const uint8_t *from = bytes;
+	for (size_t at = 0, len; at < n; at += len) {
+		len = tokenizer_piece(from + at, n - at);
+		if (len > 1 && count_piece(b, from + at, len))
+			return ERR_nomem;
 	}
 	return ERR_OK;
 }

@@ -112,14 +112,12 @@ static enum err write_weights(const char *path, const struct gptname_model *m, s
 	return e;
 }
 
-/* What the graph's layer norms use, in as many digits as a float has. */
 static double norm_eps(const struct graph *g)
 {
-	char text[32] = "1e-5";
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		if (g->nodes[i].op == OP_layernorm)
-			snprintf(text, sizeof text, "%.7g", (double)g->nodes[i].eps);
-	return strtod(text, NULL);
+			return (double)g->nodes[i].eps;
+	return 0;
 }
 
 static enum err write_config(const char *path, const struct gptname_model *m, struct why *why)
@@ -133,7 +131,9 @@ static enum err write_config(const char *path, const struct gptname_model *m, st
 		(json_int_t)c->layers, "n_head", (json_int_t)c->heads, "layer_norm_epsilon",
 		norm_eps(m->graph), "tie_word_embeddings", c->tied, "bos_token_id", "eos_token_id",
 		"attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0);
-	char *text = doc ? json_dumps(doc, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+	/* As many digits as a float has: the epsilon reads 1e-5 again. */
+	size_t style = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(7);
+	char *text = doc ? json_dumps(doc, style) : NULL;
 	enum err e = text ? file_write(path, text, strlen(text), 0644, why)
 			  : err_why(why, ERR_nomem, "no memory to write %s", path);
 	free(text);

@@ -42,7 +42,7 @@ struct prepare_summary {
 
 /* Refuses a text that is missing, unreadable, empty, no regular file or too short, and settings out
  * of range, each with a sentence.  Running it again over the same folder rewrites nothing that is
- * already there. */
+ * already there and whole.  The folder is the caller's alone meanwhile. */
 enum err prepare(const struct prepare *p, struct prepare_summary *out, struct why *why) MUST_CHECK;
 
 #endif

@@ -357,14 +357,13 @@ enum err tokenizer_encode(
 {
 	if (reserve(out, n))
 		return ERR_nomem;
-	const uint8_t *at = bytes, *end = at + n;
-	while (at < end) {
-		size_t piece = tokenizer_piece(at, (size_t)(end - at));
+	const uint8_t *from = bytes;
+	for (size_t at = 0, piece; at < n; at += piece) {
+		piece = tokenizer_piece(from + at, n - at);
 		uint32_t *id = out->id + out->len;
 		for (size_t i = 0; i < piece; i++)
-			id[i] = at[i];
+			id[i] = from[at + i];
 		out->len += t->vocab > TOKENIZER_BYTES ? merge_piece(t, id, piece) : piece;
-		at += piece;
 	}
 	return ERR_OK;
 }

@@ -148,6 +148,7 @@ static void the_config_tells_the_model(void **state)
 	assert_true(json_real_value(json_object_get(doc, "layer_norm_epsilon")) == 1e-5);
 	assert_string_equal(
 		json_string_value(json_object_get(doc, "activation_function")), "gelu_new");
+	assert_non_null(strstr((const char *)text, "\"layer_norm_epsilon\": 1e-5"));
 	json_decref(doc);
 	release(&m);
 }

@@ -356,7 +356,7 @@ static void a_full_disk_leaves_nothing(void **state)
 	assert_int_equal(help_model_entries("out"), 1);
 }
 
-/* A blob that was damaged on disk is written again. */
+/* A blob that was damaged on disk is written again, and what a killed run left goes. */
 static void preparing_again_repairs(void **state)
 {
 	(void)state;
@@ -369,8 +369,10 @@ static void preparing_again_repairs(void **state)
 	hash_hex(&m->train.shards[0].hash, hex);
 	snprintf(path, sizeof path, "out/blobs/%s", hex);
 	help_model_write(path, "spoilt", 6);
+	help_model_write("out/blobs/left.by.a.killed.one.tmp", "x", 1);
 	manifest_free(m);
 	s = prepared(&p);
+	assert_int_equal(help_model_entries("out/blobs"), 4);
 	assert_corpus(&s, text);
 }
 
