@@ -18,13 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
-#include "base/hash.h"
-#include "base/mailbox.h"
+#include "net/link_event.h"
 #include "net/msg.h"
 #include "net/shared.h"
 #include "net/transfer.h"
-
-#define LINK_KEY 32 /* bytes of a CURVE key */
 
 #define LINK_ADDRESS 256 /* bytes of "host:port" with its NUL; IPv6 as "[::1]:port" */
 
@@ -53,45 +50,6 @@ struct link_config {
 
 /* Everything but role, keys, bind, events, seed and kinds: 1 s, 6 s, 10 s, 0.5 s to 30 s, … */
 void link_config_init(struct link_config *c);
-
-#define LINK_EVENT_LIST(X) \
-	X(connected) /* coordinator: header is the hello, answer with welcome or refusal; \
-			peer: header is the welcome */ \
-	X(lost)      /* code and text say why; objects go on after a reconnect */ \
-	X(waiting) /* peer: this attempt failed, code and text say why; next try after wait_ns */ \
-	X(message) /* header and payload */ \
-	X(object)  /* an object came in, verified: ref, object_kind, name, meta, payload. \
-		      link_answer must be called once for each */ \
-	X(delivered) /* the object ref of link_push was accepted at the other side */ \
-	X(declined)  /* it was refused there: code and text */ \
-	X(clone)     /* two processes use this key: instance (in charge) and other_instance */
-
-enum link_event_kind {
-#define X(name) LINK_##name,
-	LINK_EVENT_LIST(X)
-#undef X
-};
-
-struct link_event {
-	struct mail mail; /* mail.kind is enum link_event_kind */
-	uint8_t key[LINK_KEY];
-	struct why why;      /* lost, waiting, declined */
-	shoal_header header; /* connected, message */
-	uint8_t *payload;    /* message, object; owned, may be taken by setting it NULL */
-	size_t payload_len;
-	uint64_t ref;                /* object, delivered, declined */
-	uint32_t object_kind;        /* the same */
-	struct hash name;            /* the same: SHA-256 of the bytes */
-	uint8_t meta[TRANSFER_META]; /* the same */
-	size_t meta_len;
-	uint64_t size, taken_ns; /* delivered: bytes, and time from the first byte to the answer */
-	uint64_t wait_ns;        /* waiting */
-	uint64_t instance, other_instance; /* clone */
-};
-
-/* From a mailbox that also holds other senders' mail: is this one of ours? */
-bool link_is_event(const struct mail *m);
-void link_event_free(struct link_event *e); /* NULL-safe */
 
 /* Bind (when asked) and start the thread.  A port in use or an address that is not this machine's
  * is named in why with its cure.  *out is NULL on failure. */

@@ -1,0 +1,151 @@
+#include "net/dial.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/rng.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOUBLINGS 20
+
+enum dial_state { DIAL_waiting, DIAL_reaching, DIAL_shaking, DIAL_standing };
+
+struct dial {
+	const struct link_config *config;
+	void *context;
+	char address[LINK_ADDRESS];
+	uint8_t key[LINK_KEY];
+	struct zsock z;
+	enum dial_state state;
+	uint64_t due_ns; // of the next attempt, or of giving this one up
+	uint32_t attempt, failures;
+};
+
+struct dial *dial_new(const struct link_config *config, void *context, const char *address,
+	const uint8_t key[static LINK_KEY])
+{
+	struct dial *d = alloc_must_zero(1, sizeof *d);
+	d->config = config;
+	d->context = context;
+	snprintf(d->address, sizeof d->address, "%s", address);
+	memcpy(d->key, key, LINK_KEY);
+	return d;
+}
+
+void dial_free(struct dial *d, uint64_t linger_ns)
+{
+	if (d)
+		zsock_close(&d->z, linger_ns);
+	free(d);
+}
+
+const uint8_t *dial_key(const struct dial *d)
+{
+	return d->key;
+}
+
+struct zsock *dial_socket(struct dial *d)
+{
+	return &d->z;
+}
+
+uint32_t dial_attempt(const struct dial *d)
+{
+	return d->attempt;
+}
+
+static enum dial_news start(struct dial *d, uint64_t now_ns, struct why *why)
+{
+	const struct link_config *c = d->config;
+	struct zsock_options o = {
+		c->public_key, c->secret_key, c->heartbeat_ns, c->timeout_ns, c->connect_ns};
+	struct zsock_target to = {d->address, d->key};
+	d->attempt++;
+	d->due_ns = now_ns + c->connect_ns;
+	d->state = DIAL_reaching;
+	return zsock_connect(&d->z, d->context, &o, &to, why) ? DIAL_failed : DIAL_nothing;
+}
+
+static enum dial_news give_up(const struct dial *d, struct why *why)
+{
+	if (d->state == DIAL_reaching)
+		err_why(why, ERR_timeout,
+			"%s does not answer: it is off, the address is wrong, or a firewall drops "
+			"the connection",
+			d->address);
+	else
+		err_why(why, ERR_timeout,
+			"something listens at %s but does not speak CURVE: is it another program's "
+			"port?",
+			d->address);
+	return DIAL_failed;
+}
+
+static enum dial_news ended(const struct dial *d, enum zsock_event event, struct why *why)
+{
+	if (event == ZSOCK_refused)
+		err_why(why, ERR_unknown_peer,
+			"%s does not admit this key: it is not on its roster (any more)",
+			d->address);
+	else if (d->state == DIAL_standing)
+		err_why(why, ERR_network, "the connection to %s ended", d->address);
+	else if (d->state == DIAL_shaking)
+		err_why(why, ERR_network,
+			"%s accepted the connection and closed it in the handshake: it has another "
+			"key, or the port belongs to another program",
+			d->address);
+	else
+		err_why(why, ERR_network,
+			"no connection to %s: nothing listens there, the name is unknown, or a "
+			"firewall rejects it",
+			d->address);
+	return DIAL_failed;
+}
+
+enum dial_news dial_turn(struct dial *d, uint64_t now_ns, struct why *why)
+{
+	if (d->state == DIAL_waiting)
+		return now_ns < d->due_ns ? DIAL_nothing : start(d, now_ns, why);
+	int value;
+	for (enum zsock_event e; (e = zsock_watch(&d->z, &value)) != ZSOCK_none;) {
+		switch (e) {
+		case ZSOCK_connected: d->state = DIAL_shaking; break;
+		case ZSOCK_up: d->state = DIAL_standing; return DIAL_up;
+		case ZSOCK_refused:
+		case ZSOCK_failed:
+		case ZSOCK_gone:
+		case ZSOCK_unreachable: return ended(d, e, why);
+		default: break;
+		}
+	}
+	if (d->state != DIAL_standing && now_ns >= d->due_ns)
+		return give_up(d, why);
+	return DIAL_nothing;
+}
+
+void dial_settled(struct dial *d)
+{
+	d->failures = 0;
+}
+
+uint64_t dial_again(struct dial *d, uint64_t now_ns)
+{
+	const struct link_config *c = d->config;
+	uint64_t wait = c->retry_least_ns;
+	for (uint32_t i = 0; i < d->failures && i < DOUBLINGS && wait < c->retry_most_ns; i++)
+		wait *= 2;
+	if (wait > c->retry_most_ns)
+		wait = c->retry_most_ns;
+	// Half of it fixed, half by chance.
+	wait = wait / 2 + (uint64_t)((double)(wait / 2) * rng_unit(c->seed, 1, d->attempt));
+	d->failures++;
+	zsock_close(&d->z, 0);
+	d->state = DIAL_waiting;
+	d->due_ns = now_ns + wait;
+	return wait;
+}
+
+uint64_t dial_due(const struct dial *d)
+{
+	return d->state == DIAL_standing ? UINT64_MAX : d->due_ns;
+}

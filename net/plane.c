@@ -1,0 +1,528 @@
+#include "net/plane.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/dial.h"
+#include "net/guard.h"
+#include "net/session.h"
+#include "net/zap.h"
+#include "net/zsock.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_MOST 64            // messages of one socket before the others have their turn
+#define UNSEEN_MOST (64u << 20) // see net/guard.h; what libzmq may hold in good order is far less
+#define FIXED_ITEMS 4           // the caller's descriptor, admission, server, its monitor
+#define TICK_MOST (CLOCK_SECOND / 10)
+#define TICK_LEAST (5 * CLOCK_MS)
+
+/* All that is known of one key. */
+struct entry {
+	struct session *session;
+	struct dial *dial; // peer, once connected
+	shoal_hello hello;
+	bool dirty; // its transfers may have something to send
+};
+
+struct plane {
+	const struct link_config *config;
+	void *context;
+	struct zap *zap; // these three: coordinator
+	struct zsock server;
+	struct guard *guard;
+	uint16_t port;
+	struct session_world world;
+	struct link_counters counters;
+	struct entry **entries; // sorted by key
+	size_t n_entries, cap_entries, n_dials;
+	zmq_pollitem_t *items;
+	uint64_t now_ns, tick_ns, ticked_ns;
+	bool dirty, queue_full; // some entry is; some message waits for room in a queue
+};
+
+/* ---- entries */
+
+/* Where key is, or would stand. */
+static size_t place(const struct plane *p, const uint8_t *key)
+{
+	size_t low = 0, high = p->n_entries;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (memcmp(session_key(p->entries[mid]->session), key, LINK_KEY) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct entry *find(const struct plane *p, const uint8_t *key)
+{
+	size_t at = place(p, key);
+	if (at == p->n_entries || memcmp(session_key(p->entries[at]->session), key, LINK_KEY) != 0)
+		return NULL;
+	return p->entries[at];
+}
+
+static struct entry *find_or_add(struct plane *p, const uint8_t *key)
+{
+	struct entry *e = find(p, key);
+	if (e)
+		return e;
+	if (p->n_entries == p->cap_entries) {
+		p->cap_entries = p->cap_entries ? 2 * p->cap_entries : 16;
+		p->entries = alloc_must_resize(p->entries, p->cap_entries, sizeof *p->entries);
+	}
+	size_t at = place(p, key);
+	memmove(p->entries + at + 1, p->entries + at, (p->n_entries - at) * sizeof *p->entries);
+	e = alloc_must_zero(1, sizeof *e);
+	e->session = session_new(&p->world, key);
+	p->entries[at] = e;
+	p->n_entries++;
+	return e;
+}
+
+static void free_entry(struct plane *p, struct entry *e)
+{
+	p->n_dials -= e->dial != NULL;
+	dial_free(e->dial, p->config->linger_ns);
+	session_free(e->session);
+	free(e);
+}
+
+static void forget(struct plane *p, struct entry *e)
+{
+	size_t at = place(p, session_key(e->session));
+	p->n_entries--;
+	memmove(p->entries + at, p->entries + at + 1, (p->n_entries - at) * sizeof *p->entries);
+	session_cut(e->session);
+	free_entry(p, e);
+}
+
+static void mark(struct plane *p, struct entry *e)
+{
+	e->dirty = p->dirty = true;
+}
+
+/* ---- what sessions ask for */
+
+static void put_event(void *arg, struct link_event *e)
+{
+	struct plane *p = arg;
+	mailbox_put(p->config->events, &e->mail);
+}
+
+static enum err send_out(void *arg, const uint8_t *key, uint32_t conn, const struct transfer_out *t)
+{
+	struct plane *p = arg;
+	uint8_t frame[MSG_HEAD_MAX];
+	struct zsock *z = &p->server;
+	if (p->config->role == LINK_peer) {
+		const struct entry *e = find(p, key);
+		if (!e || !e->dial || dial_attempt(e->dial) != conn)
+			return ERR_closed;
+		z = dial_socket(e->dial);
+	}
+	if (!z->socket)
+		return ERR_closed;
+	struct zsock_out out = {.conn = conn,
+		.frame = frame,
+		.frame_len = msg_encode(&t->header, frame),
+		.bytes = t->bytes,
+		.offset = t->offset,
+		.len = t->len};
+	enum err err = zsock_send(z, &out);
+	p->counters.messages_out += !err;
+	p->counters.bytes_out += err ? 0 : out.frame_len + out.len;
+	return err;
+}
+
+static void cut_out(void *arg, const struct session_conn *conn)
+{
+	struct plane *p = arg;
+	if (p->guard)
+		guard_cut(p->guard, conn->fd);
+}
+
+/* ---- receiving */
+
+static void count_refused(struct link_counters *c, enum err err, bool decoded)
+{
+	switch (err) {
+	case ERR_OK: break;
+	case ERR_magic: c->refused_magic++; break;
+	case ERR_version: c->refused_version++; break;
+	case ERR_unsupported: c->refused_kind++; break;
+	case ERR_permission: c->refused_way++; break;
+	default: ++*(decoded ? &c->refused_payload : &c->refused_header); break;
+	}
+}
+
+static bool take(struct plane *p, struct entry *e, struct session_conn conn, struct zsock_in *z)
+{
+	shoal_header header;
+	struct why why;
+	struct session_in in = {.conn = conn, .header = &header, .why = &why};
+	bool second = z->frames > 1;
+	in.payload = zmq_msg_data(&z->payload);
+	in.payload_len = second ? zmq_msg_size(&z->payload) : 0;
+	enum err err = msg_decode(zmq_msg_data(&z->frame), zmq_msg_size(&z->frame), &header, &why);
+	bool decoded = !err;
+	if (decoded)
+		err = msg_check(
+			&header, (enum msg_way)p->config->role, second, in.payload_len, &why);
+	count_refused(&p->counters, err, decoded);
+	if (err)
+		in.header = NULL;
+	mark(p, e);
+	return session_take(e->session, &in, p->now_ns);
+}
+
+/* Every message is checked against the table, not only the handshake of its connection. */
+static void on_server(struct plane *p, struct zsock_in *z)
+{
+	uint8_t key[LINK_KEY];
+	struct session_conn conn = {z->conn, z->fd};
+	bool known = zap_user(z->user, key) && zap_admits(p->zap, key);
+	p->counters.refused_user += !known;
+	p->counters.refused_routing += known && !z->conn_ok;
+	if (!known || !z->conn_ok) {
+		guard_cut(p->guard, z->fd);
+		return;
+	}
+	if (z->frames > 2)
+		p->counters.refused_frames++;
+	else if (take(p, find_or_add(p, key), conn, z))
+		guard_seen(p->guard, z->fd, z->bytes, p->now_ns);
+}
+
+static void count_in(struct plane *p, const struct zsock_in *z)
+{
+	p->counters.messages_in++;
+	p->counters.bytes_in += z->bytes;
+}
+
+static void read_server(struct plane *p)
+{
+	struct zsock_in z;
+	int value;
+	for (enum zsock_event e; (e = zsock_watch(&p->server, &value)) != ZSOCK_none;) {
+		if (e == ZSOCK_accepted)
+			guard_accepted(p->guard, value, p->now_ns);
+		else if (e == ZSOCK_gone)
+			guard_gone(p->guard, value);
+	}
+	zap_serve(p->zap, &p->counters.handshakes, &p->counters.refused_key);
+	for (int i = 0; i < READ_MOST && zsock_receive(&p->server, &z); i++) {
+		count_in(p, &z);
+		on_server(p, &z);
+		zsock_in_release(&z);
+	}
+}
+
+static void retry_later(struct plane *p, struct entry *e, const struct why *why)
+{
+	struct link_event *ev = link_event_new(LINK_waiting, session_key(e->session));
+	ev->why = *why;
+	ev->wait_ns = dial_again(e->dial, p->now_ns);
+	log_at(net, 2, "%s; trying again in %.1f s", why->text, clock_seconds(ev->wait_ns));
+	put_event(p, ev);
+}
+
+/* After anything that may have ended a greeting or an open link. */
+static void settle(struct plane *p, struct entry *e)
+{
+	struct why why;
+	if (!e->dial)
+		return;
+	if (session_failed(e->session, &why))
+		retry_later(p, e, &why);
+	else if (session_is_open(e->session))
+		dial_settled(e->dial);
+}
+
+static void read_dial(struct plane *p, struct entry *e)
+{
+	struct zsock_in z;
+	struct zsock *s = dial_socket(e->dial);
+	for (int i = 0; i < READ_MOST && s->socket && zsock_receive(s, &z); i++) {
+		count_in(p, &z);
+		if (z.frames > 2)
+			p->counters.refused_frames++;
+		else
+			take(p, e, (struct session_conn){dial_attempt(e->dial), -1}, &z);
+		zsock_in_release(&z);
+		settle(p, e);
+	}
+}
+
+static void turn_dial(struct plane *p, struct entry *e)
+{
+	struct why why, ignored;
+	switch (dial_turn(e->dial, p->now_ns, &why)) {
+	case DIAL_up:
+		p->counters.handshakes++;
+		session_up(e->session, dial_attempt(e->dial), &e->hello, p->now_ns);
+		settle(p, e);
+		break;
+	case DIAL_failed:
+		session_fail(e->session, why.code, why.text);
+		(void)session_failed(e->session, &ignored);
+		retry_later(p, e, &why);
+		break;
+	case DIAL_nothing: break;
+	}
+}
+
+/* ---- the loop's steps */
+
+void plane_wait(struct plane *p, int fd)
+{
+	int n = 0;
+	uint64_t now = clock_now_ns(), due = p->ticked_ns + p->tick_ns;
+	long ms = now < due ? (long)((due - now) / CLOCK_MS) + 1 : 0;
+	if (p->queue_full && ms > 1)
+		ms = 1; // a ROUTER does not say which of its queues has room again
+	p->items[n++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
+	if (p->zap) {
+		void *const sockets[] = {zap_socket(p->zap), p->server.socket, p->server.monitor};
+		for (int i = 0; i < FIXED_ITEMS - 1; i++)
+			p->items[n++] =
+				(zmq_pollitem_t){.socket = sockets[i], .events = ZMQ_POLLIN};
+	}
+	for (size_t i = 0; p->n_dials && i < p->n_entries; i++) {
+		struct dial *d = p->entries[i]->dial;
+		if (!d || !dial_socket(d)->socket)
+			continue;
+		void *const sockets[] = {dial_socket(d)->socket, dial_socket(d)->monitor};
+		for (int k = 0; k < 2; k++)
+			p->items[n++] =
+				(zmq_pollitem_t){.socket = sockets[k], .events = ZMQ_POLLIN};
+	}
+	// An interrupted wait is one that ended early.
+	(void)!zmq_poll(p->items, n, ms);
+	p->now_ns = clock_now_ns();
+}
+
+static void tick(struct plane *p)
+{
+	p->ticked_ns = p->now_ns;
+	for (size_t i = 0; i < p->n_entries; i++) {
+		session_tick(p->entries[i]->session, p->now_ns);
+		mark(p, p->entries[i]);
+		settle(p, p->entries[i]);
+	}
+	if (!p->guard)
+		return;
+	guard_tick(p->guard, p->now_ns);
+	p->counters.connections = guard_count(p->guard);
+	p->counters.cut = guard_cuts(p->guard);
+}
+
+static void pump(struct plane *p)
+{
+	p->dirty = p->queue_full = false;
+	for (size_t i = 0; i < p->n_entries; i++) {
+		struct entry *e = p->entries[i];
+		if (!e->dirty)
+			continue;
+		e->dirty = session_pump(e->session, p->now_ns);
+		p->queue_full |= e->dirty;
+		settle(p, e);
+	}
+	p->dirty = p->queue_full;
+}
+
+void plane_turn(struct plane *p)
+{
+	if (p->zap)
+		read_server(p);
+	for (size_t i = 0; p->n_dials && i < p->n_entries; i++) {
+		if (!p->entries[i]->dial)
+			continue;
+		read_dial(p, p->entries[i]);
+		turn_dial(p, p->entries[i]);
+	}
+	if (p->now_ns - p->ticked_ns >= p->tick_ns)
+		tick(p);
+	if (p->dirty)
+		pump(p);
+}
+
+void plane_counters(const struct plane *p, struct link_counters *out)
+{
+	*out = p->counters;
+}
+
+/* ---- life */
+
+static enum err start_server(struct plane *p, struct why *why)
+{
+	const struct link_config *c = p->config;
+	struct zsock_options o = {
+		c->public_key, c->secret_key, c->heartbeat_ns, c->timeout_ns, c->connect_ns};
+	struct guard_limits g = {
+		c->connections_most, 2 * (c->timeout_ns + c->connect_ns), UNSEEN_MOST};
+	enum err err = zap_new(p->context, &p->zap, why);
+	if (err)
+		return err;
+	p->guard = guard_new(&g);
+	return zsock_bind(&p->server, p->context, &o, c->bind, &p->port, why);
+}
+
+enum err plane_new(const struct link_config *config, struct plane **out, struct why *why)
+{
+	struct plane *p = alloc_must_zero(1, sizeof *p);
+	*out = NULL;
+	p->config = config;
+	p->world = (struct session_world){.config = config,
+		.io = {p, send_out, put_event, cut_out},
+		.counters = &p->counters,
+		.budget = {.most = config->receive_most}};
+	p->tick_ns = config->heartbeat_ns / 4;
+	p->tick_ns = p->tick_ns > TICK_MOST ? TICK_MOST : p->tick_ns;
+	p->tick_ns = p->tick_ns < TICK_LEAST ? TICK_LEAST : p->tick_ns;
+	p->now_ns = clock_now_ns();
+	p->items = alloc_must_zero(FIXED_ITEMS, sizeof *p->items);
+	p->context = zmq_ctx_new();
+	enum err err = ERR_OK;
+	if (!p->context)
+		err = err_why(
+			why, ERR_network, "ZeroMQ does not start: %s", zmq_strerror(zmq_errno()));
+	else if (config->bind)
+		err = start_server(p, why);
+	if (err) {
+		plane_free(p);
+		return err;
+	}
+	*out = p;
+	return ERR_OK;
+}
+
+void plane_free(struct plane *p)
+{
+	if (!p)
+		return;
+	while (p->n_entries)
+		free_entry(p, p->entries[--p->n_entries]);
+	zsock_close(&p->server, p->config->linger_ns);
+	zap_free(p->zap);
+	guard_free(p->guard);
+	if (p->context)
+		zmq_ctx_term(p->context);
+	free(p->entries);
+	free(p->items);
+	free(p);
+}
+
+uint16_t plane_port(const struct plane *p)
+{
+	return p->port;
+}
+
+/* ---- commands */
+
+void plane_admit(struct plane *p, const uint8_t *keys, size_t n)
+{
+	if (!p->zap)
+		return;
+	zap_replace(p->zap, keys, n);
+	for (size_t i = p->n_entries; i-- > 0;) {
+		struct entry *e = p->entries[i];
+		if (zap_admits(p->zap, session_key(e->session)))
+			continue;
+		session_fail(e->session, ERR_unknown_peer, "removed from the roster");
+		forget(p, e);
+	}
+}
+
+void plane_connect(struct plane *p, const uint8_t key[static LINK_KEY], const char *address,
+	const shoal_hello *hello)
+{
+	struct why ignored;
+	if (p->config->role != LINK_peer)
+		return;
+	struct entry *e = find_or_add(p, key);
+	session_fail(e->session, ERR_closed, "connecting anew");
+	(void)session_failed(e->session, &ignored);
+	p->n_dials += !e->dial;
+	dial_free(e->dial, 0);
+	e->dial = dial_new(p->config, p->context, address, key);
+	e->hello = *hello;
+	p->items = alloc_must_resize(p->items, FIXED_ITEMS + 2 * p->n_dials, sizeof *p->items);
+}
+
+void plane_hello(struct plane *p, const uint8_t key[static LINK_KEY], const shoal_hello *hello)
+{
+	struct entry *e = find(p, key);
+	if (e)
+		e->hello = *hello;
+}
+
+void plane_status(struct plane *p, const shoal_heartbeat *status)
+{
+	for (size_t i = 0; i < p->n_entries; i++)
+		session_status(p->entries[i]->session, status, p->now_ns);
+}
+
+void plane_forget(struct plane *p, const uint8_t key[static LINK_KEY])
+{
+	struct entry *e = find(p, key);
+	if (e)
+		forget(p, e);
+}
+
+void plane_send(struct plane *p, const uint8_t key[static LINK_KEY], const shoal_header *header,
+	struct shared *payload)
+{
+	struct entry *e = find(p, key);
+	if (!e) {
+		p->counters.unsent++;
+		return;
+	}
+	session_send(e->session, header, payload);
+	mark(p, e);
+	settle(p, e);
+}
+
+void plane_push(
+	struct plane *p, const uint8_t key[static LINK_KEY], const struct link_object *object)
+{
+	struct entry *e = find(p, key);
+	if (!e && p->zap && zap_admits(p->zap, key))
+		e = find_or_add(p, key);
+	if (e) {
+		session_push(e->session, object);
+		mark(p, e);
+		return;
+	}
+	struct link_event *ev = link_event_new(LINK_declined, key);
+	ev->ref = transfer_ref(
+		object->kind, shared_name(object->bytes), object->meta, object->meta_len);
+	ev->object_kind = object->kind;
+	ev->name = *shared_name(object->bytes);
+	ev->meta_len = object->meta_len;
+	if (object->meta_len)
+		memcpy(ev->meta, object->meta, object->meta_len);
+	err_why(&ev->why, ERR_unknown_peer, "there is no link to this key");
+	put_event(p, ev);
+}
+
+void plane_cancel(struct plane *p, const uint8_t key[static LINK_KEY], uint64_t ref)
+{
+	struct entry *e = find(p, key);
+	if (!e)
+		return;
+	session_cancel(e->session, ref);
+	mark(p, e);
+}
+
+void plane_answer(
+	struct plane *p, const uint8_t key[static LINK_KEY], uint64_t ref, const struct why *why)
+{
+	struct entry *e = find(p, key);
+	if (!e)
+		return;
+	session_answer(e->session, ref, why->code, why->text);
+	mark(p, e);
+}
