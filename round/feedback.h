@@ -47,7 +47,8 @@ void feedback_reset(struct feedback *f, const float *g, float *w);
 
 double feedback_error_norm(const struct feedback *f); /* of e, for the page; 0 without one */
 
-/* Sections "base.N", "error.N" and, in flight, "cut.N" and "sent.N" (the planes): restores exactly.
+/* Sections "base.N", "error.N" (where there is an e) and, in flight, "cut.N" and "sent.N" (the
+ * planes): restores exactly.
  * Loading replaces everything in f; ERR_shape, ERR_missing, ERR_not_finite leave f not to be
  * used. */
 enum err feedback_save(

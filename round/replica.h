@@ -35,9 +35,9 @@ size_t replica_count(const struct replica *r, uint32_t shard);
 const float *replica_params(const struct replica *r, uint32_t shard);
 const float *replica_momentum(const struct replica *r, uint32_t shard); /* NULL: rule has none */
 uint64_t replica_round(const struct replica *r, uint32_t shard);
-struct hash replica_hash(const struct replica *r, uint32_t shard); /* the state hash */
+struct hash replica_hash(struct replica *r, uint32_t shard); /* the state hash; remembered */
 /* One hash over all shards' state hashes, for reports. */
-struct hash replica_hash_all(const struct replica *r);
+struct hash replica_hash_all(struct replica *r);
 
 /* In two steps, for whoever writes the entry: compute the outcome of the next round of the shard
  * beside the present state, and give its hash; ERR_* as rule_apply.  A second propose replaces the
@@ -65,9 +65,10 @@ struct replica_snapshot {
 };
 enum err replica_save(const struct replica *r, const struct replica_snapshot *about,
 	const char *path, struct why *why) MUST_CHECK;
-/* r has the run's shape; head receives where the snapshot stands.  On failure r is not to be used.
- * That the head is the run's is for the caller to check, with a signed head and ledger_genesis or
- * the states of the entries. */
+/* r has the run's shape; head receives where the snapshot stands.  A file of another kind with the
+ * same meta members and sections serves too.  On failure r is not to be used.  That the head is the
+ * run's is for the caller to check, with a signed head and ledger_genesis or the states of the
+ * entries. */
 enum err replica_load(struct replica *r, const struct statefile *from, struct ledger_head *head,
 	struct why *why) MUST_CHECK;
 
