@@ -1,0 +1,159 @@
+#include "coordinator/closing.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "coordinator/failpoint.h"
+#include "round/record.h"
+#include "round/update.h"
+
+/* ---- the bundle */
+
+static void parts_free(struct update_part *parts, uint32_t n)
+{
+	for (uint32_t i = 0; parts && i < n; i++)
+		free((void *)(uintptr_t)parts[i].bytes);
+	free(parts);
+}
+
+static enum err read_parts(const struct closing *c, const struct closing_job *job,
+	struct update_part **out, struct why *why)
+{
+	*out = alloc_must_zero(job->count + 1u, sizeof **out);
+	for (uint32_t i = 0; i < job->count; i++) {
+		struct why said = {0};
+		uint8_t *bytes = NULL;
+		enum err err = blob_get(c->blobs, &job->inputs[i].blob, c->contribution_most,
+			&bytes, &(*out)[i].len, &said);
+		(*out)[i].bytes = bytes;
+		if (err)
+			return err_why(why, err, "the contribution of member %u to shard %u: %s",
+				job->inputs[i].peer, job->shard, said.text);
+	}
+	return ERR_OK;
+}
+
+static enum err make_bundle(
+	const struct closing *c, const struct closing_job *job, struct buf *out, struct why *why)
+{
+	const struct update_head head = {
+		.run = c->run, .parent = c->parent.hash, .round = c->round, .shard = job->shard};
+	struct update_part *parts = NULL;
+	enum err err = read_parts(c, job, &parts, why);
+	if (!err)
+		err = update_encode(&head, parts, job->count, out, why);
+	parts_free(parts, job->count);
+	return err;
+}
+
+static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
+{
+	const struct closing_job *job = arg;
+	for (uint32_t i = 0; i < job->count; i++) {
+		if (job->inputs[i].peer != peer)
+			continue;
+		memcpy(out, job->inputs[i].key, SIGN_PUBLIC);
+		return true;
+	}
+	return false;
+}
+
+/* ---- the next state */
+
+static enum err next_state(const struct closing *c, const struct update *u,
+	const struct shardstate *now, struct shardstate *next, struct why *why)
+{
+	struct rule_input *inputs = NULL;
+	enum err err = shardstate_init(next, now->shard, now->n, c->rule.row);
+	if (!err)
+		err = update_inputs(u, &inputs);
+	if (err)
+		err_why(why, err, "no memory to apply %u contributions to shard %u", u->count,
+			now->shard);
+	else
+		err = shardstate_next(now, &c->rule, inputs, u->count, next, why);
+	free(inputs);
+	return err;
+}
+
+static enum err fill_entry(const struct closing *c, const struct update *u,
+	const struct shardstate *next, const struct ledger_head *at, struct ledger_entry *e)
+{
+	*e = (struct ledger_entry){.sequence = at->sequence + 1,
+		.round = c->round,
+		.shard = next->shard,
+		.state = shardstate_hash(next),
+		.previous = at->hash,
+		.count = u->count};
+	enum err err = update_accepted(u, &e->accepted);
+	if (!err)
+		e->update = ledger_update_hash(e->accepted, e->count);
+	return err;
+}
+
+static enum err put_record(
+	const struct closing *c, const struct buf *bundle, struct closing_out *out, struct why *why)
+{
+	struct buf record;
+	buf_init(&record, LEDGER_ENTRY_MAX + bundle->len);
+	enum err err = record_encode(&out->entry, bundle->data, bundle->len, &record);
+	if (err)
+		err_why(why, err, "no memory for the record of shard %u", out->entry.shard);
+	else
+		err = blob_put(c->blobs, record.data, record.len, &out->record, why);
+	out->bytes = record.len;
+	buf_release(&record);
+	return err;
+}
+
+static enum err apply(const struct closing *c, const struct closing_job *job, struct update *u,
+	struct shardstate *next, struct why *why)
+{
+	struct shardstate now;
+	const struct update_expect expect = {.run = c->run,
+		.parent = c->parent.hash,
+		.codec = c->codec,
+		.n = c->files->n[job->shard],
+		.key = find_key,
+		.arg = (void *)(uintptr_t)job};
+	enum err err = shardfile_load(c->files, job->shard, c->round - 1, &now, why);
+	if (err)
+		return err;
+	err = update_verify(u, &expect, why);
+	if (!err)
+		err = next_state(c, u, &now, next, why);
+	shardstate_release(&now);
+	return err;
+}
+
+enum err closing_shard(const struct closing *c, const struct closing_job *job,
+	struct ledger_head *at, struct closing_out *out, struct why *why)
+{
+	struct buf bundle;
+	struct update u = {0};
+	struct shardstate next = {0};
+	*out = (struct closing_out){0};
+	buf_init(&bundle, 256 + job->count * (c->contribution_most + 8));
+	enum err err = make_bundle(c, job, &bundle, why);
+	if (!err)
+		err = update_open(bundle.data, bundle.len, &u, why);
+	if (!err)
+		err = apply(c, job, &u, &next, why);
+	if (!err && (err = fill_entry(c, &u, &next, at, &out->entry)))
+		err_why(why, err, "no memory for the entry of shard %u", job->shard);
+	if (!err)
+		err = ledger_entry_hash(&out->entry, &out->hash);
+	if (!err)
+		err = put_record(c, &bundle, out, why);
+	failpoint(FAILPOINT_shard_record);
+	if (!err)
+		err = shardfile_save(c->files, &next, why);
+	failpoint(FAILPOINT_shard_state);
+	if (err)
+		ledger_entry_release(&out->entry);
+	else
+		*at = (struct ledger_head){out->entry.sequence, c->round, out->hash};
+	shardstate_release(&next);
+	update_release(&u);
+	buf_release(&bundle);
+	return err;
+}

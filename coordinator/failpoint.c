@@ -1,0 +1,34 @@
+#include "coordinator/failpoint.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+#define X(name) #name,
+	FAILPOINT_LIST(X)
+#undef X
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static enum failpoint wanted = FAILPOINTS;
+static atomic_long left;
+
+static void read_wish(void)
+{
+	const char *text = getenv("SHOAL_FAILPOINT");
+	size_t len = text ? strcspn(text, ":") : 0;
+	for (int i = 0; len && i < FAILPOINTS; i++)
+		if (strlen(names[i]) == len && !memcmp(text, names[i], len))
+			wanted = (enum failpoint)i;
+	atomic_store(&left, text && text[len] ? strtol(text + len + 1, NULL, 10) : 1);
+}
+
+void failpoint(enum failpoint at)
+{
+	pthread_once(&once, read_wish);
+	if (at == wanted && atomic_fetch_sub(&left, 1) == 1)
+		kill(getpid(), SIGKILL);
+}

@@ -1,0 +1,35 @@
+#include <stdlib.h>
+#include "base/alloc.h"
+#include "coordinator/store.h"
+
+void store_pool_put(struct store *s, const struct span *spans, size_t n)
+{
+	struct buf b;
+	buf_init(&b, STORE_FACT_MAX);
+	for (size_t i = 0; i < n; i++) {
+		buf_put_u64(&b, spans[i].first);
+		buf_put_u64(&b, spans[i].last);
+	}
+	store_put(s, "pool", b.data, b.len);
+	buf_release(&b);
+}
+
+enum err store_pool_get(struct store *s, struct span **spans, size_t *n, struct why *why)
+{
+	uint8_t *bytes;
+	size_t len;
+	struct rd r;
+	*spans = NULL;
+	*n = 0;
+	enum err err = store_get(s, "pool", &bytes, &len, why);
+	if (err)
+		return err == ERR_missing ? ERR_OK : err;
+	*spans = alloc_must_zero(len / 16 + 1, sizeof **spans);
+	rd_init(&r, bytes, len);
+	while (rd_left(&r) >= 16) {
+		(*spans)[*n].first = rd_u64(&r);
+		(*spans)[(*n)++].last = rd_u64(&r);
+	}
+	free(bytes);
+	return ERR_OK;
+}
