@@ -13,6 +13,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu.h"
 
 #define GUARD 19 /* floats before and behind every tensor; odd, so that nothing is aligned */
 #define GUARD_VALUE 12345.0f
@@ -487,8 +488,9 @@ static void any_thread_count_gives_the_same_bits(void **state)
 {
 	(void)state;
 	static const unsigned threads[] = {2, 3, 5};
-	/* Large enough that the threads are woken. */
-	const struct dims dims = {4, 131, 260, 4, 1001, 300};
+	const struct dims dims = {4, 131, 1020, 4, 1001, 300};
+	/* Large enough that the threads are woken, by every op. */
+	assert_true(dims.batch * dims.seq * dims.width > CPU_INLINE_COST);
 	struct rig one = rig_open("cpu", 1);
 	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
 		struct rig many = rig_open("cpu", threads[i]);
@@ -503,8 +505,8 @@ static void any_thread_count_gives_the_same_bits(void **state)
 			result_release(&b);
 		}
 		a = b = (struct result){0};
-		optimise(&one, 400003, &a, &norm_a);
-		optimise(&many, 400003, &b, &norm_b);
+		optimise(&one, 600011, &a, &norm_a);
+		optimise(&many, 600011, &b, &norm_b);
 		same_bits(&a, &b);
 		assert_memory_equal(&norm_a, &norm_b, sizeof norm_a);
 		result_release(&a);

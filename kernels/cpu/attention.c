@@ -7,9 +7,10 @@
  * Causal attention in blocks of queries by keys, so that no [T,T] matrix ever exists (Dao et al.,
  * "FlashAttention", 2022): forward keeps a running maximum and sum for each query and rescales what
  * it has when the maximum grows; backward makes the weights again from the saved logarithm of the
- * sum.  The blocks' products are the library's.
+ * sum.  The blocks' products are the library's; of 32, 64, 96 and 128 this size was the fastest or
+ * near it from 64 to 4096 tokens.
  */
-#define BLOCK 64
+#define BLOCK 96
 
 struct attention {
 	struct device *d;

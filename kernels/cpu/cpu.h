@@ -28,10 +28,12 @@ struct device {
 	double partial[CPU_TILES_MAX]; /* sums of the tiles of one cpu_ranges */
 };
 
-/* Costs are counted in units of what one float takes in a simple loop, about a quarter of a
+/* Costs are counted in units of what one float takes in a simple loop, an eighth to a quarter of a
  * nanosecond; a product makes CPU_UNIT_FLOPS in it.  They only decide where tiles end and whether
- * waking the threads is worth it. */
+ * waking the threads is worth it: a sleeping virtual core was seen to take 40 us to come, so less
+ * than about twice that is done by the caller alone. */
 #define CPU_UNIT_FLOPS 32
+#define CPU_INLINE_COST (1u << 19)
 void cpu_tiles(struct device *d, size_t tiles, uint64_t cost, pool_fn *fn, void *arg);
 
 struct cpu_range {

@@ -1,14 +1,11 @@
 #include <string.h>
 #include "kernels/cpu/cpu.h"
 
-/* A tile takes a few microseconds at least, and threads are woken for ten times as much: waking one
- * costs about as much as a tile. */
-#define TILE_COST (1u << 14)
-#define INLINE_COST (1u << 17)
+#define TILE_COST (1u << 14) /* at least so much in a tile: a few microseconds */
 
 void cpu_tiles(struct device *d, size_t tiles, uint64_t cost, pool_fn *fn, void *arg)
 {
-	if (cost >= INLINE_COST) {
+	if (cost >= CPU_INLINE_COST) {
 		pool_run(d->pool, tiles, fn, arg);
 		return;
 	}

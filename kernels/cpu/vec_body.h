@@ -6,6 +6,8 @@
  */
 #ifdef __SSE2__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 #include <math.h>
 #include <stdint.h>
@@ -80,6 +82,8 @@ static inline lanes root(lanes v)
 	return (lanes)_mm256_sqrt_ps((__m256)v);
 #elif defined(__SSE2__)
 	return (lanes)_mm_sqrt_ps((__m128)v);
+#elif defined(__aarch64__)
+	return (lanes)vsqrtq_f32((float32x4_t)v);
 #else
 	for (size_t i = 0; i < VEC_LANES; i++)
 		v[i] = sqrtf(v[i]);
