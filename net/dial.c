@@ -70,8 +70,8 @@ static enum dial_news give_up(const struct dial *d, struct why *why)
 {
 	if (d->state == DIAL_reaching)
 		err_why(why, ERR_timeout,
-			"%s does not answer: it is off, the address is wrong, or a firewall drops "
-			"the connection",
+			"%s does not answer: it is off, the name or address is wrong, or a "
+			"firewall drops the connection",
 			d->address);
 	else
 		err_why(why, ERR_timeout,

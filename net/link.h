@@ -62,8 +62,9 @@ uint16_t link_port(const struct link *l); /* that was bound; 0 when none */
  * that are not in it any more are cut. */
 void link_admit(struct link *l, const uint8_t *keys, size_t n);
 
-/* Peer.  hello is said on every connection from now on; link_hello replaces it (the ledger moved),
- * link_status what the heartbeats tell (sequence, rtt_us and age_ms are filled in here). */
+/* Peer.  A numeric address spares the sockets' thread from waiting for a name.  hello is said on
+ * every connection from now on; link_hello replaces it (the ledger moved), link_status what the
+ * heartbeats tell (sequence, rtt_us and age_ms are filled in here). */
 void link_connect(struct link *l, const uint8_t key[static LINK_KEY], const char *address,
 	const shoal_hello *hello);
 void link_hello(struct link *l, const uint8_t key[static LINK_KEY], const shoal_hello *hello);

@@ -48,7 +48,8 @@ static bool monitor(struct zsock *z, void *context)
 {
 	char name[64];
 	snprintf(name, sizeof name, "inproc://monitor-%p", z->socket);
-	if (zmq_socket_monitor(z->socket, name, ZMQ_EVENT_ALL))
+	// Telling of a failed bind would overwrite the errno that says why.
+	if (zmq_socket_monitor(z->socket, name, ZMQ_EVENT_ALL & ~ZMQ_EVENT_BIND_FAILED))
 		return false;
 	z->monitor = zmq_socket(context, ZMQ_PAIR);
 	return z->monitor && set(z->monitor, ZMQ_LINGER, 0) && zmq_connect(z->monitor, name) == 0;
@@ -67,9 +68,7 @@ static enum err bind_why(struct why *why, const char *address)
 			address);
 	case EACCES:
 		return err_why(why, ERR_permission,
-			"not permitted to listen on %s; use a port above "
-			"1023",
-			address);
+			"not permitted to listen on %s; use a port above 1023", address);
 	case EINVAL: return err_why(why, ERR_syntax, "\"%s\" is not HOST:PORT", address);
 	default:
 		return err_why(why, ERR_network, "cannot listen on %s: %s", address,

@@ -170,12 +170,16 @@ static void a_coordinator_that_is_not_there_is_named(void **state)
 static void an_address_that_is_none_is_named(void **state)
 {
 	(void)state;
+	peer.config.connect_ns = CLOCK_SECOND;
 	start();
 	shoal_hello hello = help_net_hello(1);
 	link_connect(peer.link, coordinator.keys.public_key, "no port", &hello);
 	assert_int_equal(help_net_expect(&peer, LINK_waiting), ERR_syntax);
 	link_connect(peer.link, coordinator.keys.public_key, "nowhere.invalid:1", &hello);
-	assert_int_equal(help_net_expect(&peer, LINK_waiting), ERR_network);
+	struct link_event *e = help_net_wait(&peer, LINK_waiting);
+	assert_non_null(strstr(e->why.text, "nowhere.invalid:1"));
+	assert_non_null(strstr(e->why.text, "the name"));
+	link_event_free(e);
 }
 
 static void a_port_in_use_is_named(void **state)
@@ -224,6 +228,10 @@ static void a_refused_hello_tells_the_sentence(void **state)
 	shoal_header h = msg_refusal(MSG_hello, ERR_wrong_run, "this is another run");
 	link_send(coordinator.link, peer.keys.public_key, &h, NULL);
 	struct link_event *e = help_net_wait(&peer, LINK_waiting);
+	while (e->why.code == ERR_unknown_peer) { // it may have come before link_admit took effect
+		link_event_free(e);
+		e = help_net_wait(&peer, LINK_waiting);
+	}
 	assert_int_equal(e->why.code, ERR_wrong_run);
 	assert_string_equal(e->why.text, "this is another run");
 	link_event_free(e);
