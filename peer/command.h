@@ -4,6 +4,8 @@
 
 /* X(word, one line of help, what follows the word) */
 #define COMMAND_LIST(X) \
+	X(join, "[LINK]", "take part in a run") \
+	X(status, "[--dir DIR]", "what the peer of a folder does, and why it idles") \
 	X(local, "SPEC --data DIR --dir DIR", \
 		"train alone from a spec, resuming where it stopped") \
 	X(eval, "STATE --data DIR", "validation loss of a saved state") \

@@ -1,0 +1,144 @@
+/* shoal-peer join: take part in a run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/option.h"
+#include "net/joinlink.h"
+#include "net/roster.h"
+#include "peer/command.h"
+#include "peer/member.h"
+
+static struct {
+	const char *dir, *name, *backend;
+	int64_t threads, windows;
+	bool print_config, help;
+} opt;
+
+static const struct option_row rows[] = {
+	{"dir", OPTION_text, &opt.dir, "shoal", 0, 0,
+		"this peer's folder: keys, data, saved states"},
+	{"name", OPTION_text, &opt.name, NULL, 0, 0,
+		"what to be called on the page; usual: the machine's name"},
+	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0,
+		"device to compute on (shoal-peer bench lists them)"},
+	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
+		"compute threads; 0: one per core allowed here"},
+	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
+		"validation windows to look at when asked; 0: all"},
+	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
+		"print the options as a config file and stop"},
+	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static void usage(FILE *to)
+{
+	fputs("shoal-peer join [LINK]\n\n"
+	      "Takes part in the run that LINK names: the link itself, a file that holds it, or - "
+	      "for standard input.\n"
+	      "Without LINK it goes on with the run of its folder.  Ctrl-C leaves cleanly; the "
+	      "same command comes back.\n\n",
+		to);
+	option_help(rows, N_ROWS, to);
+	fputs("\nExamples:\n  shoal-peer join invite.txt --dir ~/shoal --threads 4\n"
+	      "  shoal-peer join --dir ~/shoal\n",
+		to);
+}
+
+/* The link is kept, so that coming back needs none; it holds an invite, so only its user may read
+ * it. */
+static enum err read_link(char *word, struct joinlink *link, struct why *why)
+{
+	char *path = alloc_must_printf("%s/join.link", opt.dir);
+	enum err e;
+	if (word) {
+		char text[JOINLINK_MAX];
+		e = joinlink_read(word, link, why);
+		if (!e) {
+			joinlink_format(link, text);
+			e = file_write(path, text, strlen(text), 0600, why);
+		}
+	} else if (file_exists(path)) {
+		e = joinlink_read(path, link, why);
+	} else {
+		e = err_why(why, ERR_usage,
+			"%s has no run to go on with; give the join link that the operator sent "
+			"you",
+			opt.dir);
+	}
+	free(path);
+	return e;
+}
+
+static const char *own_name(char host[static ROSTER_NAME])
+{
+	if (opt.name)
+		return opt.name;
+	if (gethostname(host, ROSTER_NAME - 1) || !roster_name_ok(host))
+		snprintf(host, ROSTER_NAME, "unnamed");
+	return host;
+}
+
+static enum err take_part(char *word, struct why *why)
+{
+	struct joinlink link;
+	struct identity_peer identity = {0};
+	char host[ROSTER_NAME] = "";
+	int lock = -1;
+	enum err e = file_mkdirs(opt.dir, 0700, why);
+	char *path = alloc_must_printf("%s/lock", opt.dir);
+	if (!e)
+		e = file_lock(path, &lock, why);
+	free(path);
+	if (!e)
+		e = read_link(word, &link, why);
+	if (!e && !roster_name_ok(own_name(host)))
+		e = err_why(why, ERR_usage, "--name must be 1 to %d printable characters",
+			ROSTER_NAME - 1);
+	if (!e)
+		e = identity_peer_open(opt.dir, &identity, why);
+	if (!e) {
+		struct member_config how = {.link = &link,
+			.identity = &identity,
+			.dir = opt.dir,
+			.name = own_name(host),
+			.backend = opt.backend,
+			.threads = (unsigned)opt.threads,
+			.windows = (uint64_t)opt.windows};
+		e = member_run(&how, why);
+	}
+	identity_peer_release(&identity);
+	if (lock >= 0)
+		close(lock);
+	return e;
+}
+
+int join_command(int argc, char **argv)
+{
+	const char *words[1];
+	size_t n;
+	struct why why;
+	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
+		fprintf(stderr, "shoal-peer join: %s\n", why.text);
+		return 2;
+	}
+	if (opt.help) {
+		usage(stdout);
+		return 0;
+	}
+	if (opt.print_config) {
+		option_print(rows, N_ROWS, stdout);
+		return 0;
+	}
+	enum err e = take_part(n ? (char *)(uintptr_t)words[0] : NULL, &why);
+	if (e == ERR_interrupted)
+		return 130;
+	if (e) {
+		fprintf(stderr, "shoal-peer join: %s\n", why.text);
+		return e == ERR_usage ? 2 : 1;
+	}
+	return 0;
+}

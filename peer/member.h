@@ -1,0 +1,26 @@
+/*
+ * The control loop of a peer in a run: owns its state, hears from the link, the compute worker and
+ * the fetch thread by one mailbox, and decides what is next.  Every wait has a reason, which stands
+ * in heartbeats, status.json and the progress line.
+ */
+#ifndef PEER_MEMBER_H
+#define PEER_MEMBER_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/err.h"
+#include "net/identity.h"
+#include "net/joinlink.h"
+
+struct member_config {
+	const struct joinlink *link;
+	const struct identity_peer *identity;
+	const char *dir, *name, *backend;
+	unsigned threads;
+	uint64_t windows; /* validation windows to look at when asked; 0: all */
+};
+
+/* Takes part until the run ends (ERR_OK), a signal asks to stop (ERR_interrupted, after saying
+ * goodbye), or something is wrong for good (the code, with a sentence). */
+enum err member_run(const struct member_config *config, struct why *why) MUST_CHECK;
+
+#endif

@@ -1,0 +1,72 @@
+/* shoal-peer status: what the peer of a folder is doing, and why it idles. */
+#include <signal.h>
+#include <stdio.h>
+#include "base/clock.h"
+#include "base/option.h"
+#include "peer/command.h"
+#include "peer/statusfile.h"
+
+#define STALE_S 10 /* a living peer writes every second */
+
+static struct {
+	const char *dir;
+	bool help;
+} opt;
+
+static const struct option_row rows[] = {
+	{"dir", OPTION_text, &opt.dir, "shoal", 0, 0, "the peer's folder"},
+	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static void show(const struct statusfile *s)
+{
+	printf("member %u \"%s\" of run %.12s at %s\n", s->member, s->name, s->run, s->coordinator);
+	printf("state   %s, round %llu, step %llu of %llu, ledger entry %llu\n", s->state,
+		(unsigned long long)s->round, (unsigned long long)s->steps_done,
+		(unsigned long long)s->steps, (unsigned long long)s->sequence);
+	if (s->reason[0])
+		printf("idle    %s\n", s->reason);
+	printf("speed   %.0f tokens/s, loss %.3f, %llu tokens contributed since it started\n",
+		s->tokens_per_s, s->loss, (unsigned long long)s->tokens);
+	printf("traffic %.1f MB up, %.1f MB down\n", (double)s->bytes_up / 1e6,
+		(double)s->bytes_down / 1e6);
+	if (s->last_refusal[0])
+		printf("refused %s\n", s->last_refusal);
+}
+
+int status_command(int argc, char **argv)
+{
+	const char *words[1];
+	size_t n;
+	struct why why;
+	struct statusfile s;
+	if (option_read(rows, N_ROWS, argc, argv, words, 0, &n, &why)) {
+		fprintf(stderr, "shoal-peer status: %s\n", why.text);
+		return 2;
+	}
+	if (opt.help) {
+		fputs("shoal-peer status [--dir DIR]\n\n", stdout);
+		option_help(rows, N_ROWS, stdout);
+		return 0;
+	}
+	if (statusfile_read(opt.dir, &s, &why)) {
+		fprintf(stderr, "shoal-peer status: %s\n", why.text);
+		return 1;
+	}
+	uint64_t now = clock_wall_s(), age = now > s.written_s ? now - s.written_s : 0;
+	show(&s);
+	if (kill((pid_t)s.pid, 0)) {
+		printf("The peer has ended (it was process %lld); shoal-peer join --dir %s starts "
+		       "it again.\n",
+			(long long)s.pid, opt.dir);
+		return 1;
+	}
+	if (age > STALE_S) {
+		printf("Process %lld has said nothing for %llu s: it is stopped, or its disk is "
+		       "stuck.\n",
+			(long long)s.pid, (unsigned long long)age);
+		return 1;
+	}
+	return 0;
+}

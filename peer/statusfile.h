@@ -1,0 +1,31 @@
+/*
+ * What a running peer says of itself, for `shoal-peer status` in another terminal: DIR/status.json,
+ * replaced once a second. Not a saved state: it is not fsynced, and only means something while the
+ * process that wrote it lives.
+ */
+#ifndef PEER_STATUSFILE_H
+#define PEER_STATUSFILE_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/err.h"
+
+#define STATUSFILE_TEXT 256
+
+struct statusfile {
+	int64_t pid;
+	uint64_t written_s; /* wall clock */
+	char run[65], name[65], state[16], coordinator[128];
+	char reason[STATUSFILE_TEXT]; /* why it idles; empty while it works */
+	char last_refusal[STATUSFILE_TEXT];
+	uint32_t member;
+	uint64_t round, steps_done, steps, sequence,
+		tokens; /* tokens: trained and listed since this process began */
+	double tokens_per_s, loss;
+	uint64_t bytes_up, bytes_down;
+};
+
+enum err statusfile_write(const char *dir, const struct statusfile *s, struct why *why) MUST_CHECK;
+/* ERR_missing when no peer has run in this folder. */
+enum err statusfile_read(const char *dir, struct statusfile *out, struct why *why) MUST_CHECK;
+
+#endif
