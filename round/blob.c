@@ -353,6 +353,9 @@ enum err blob_part_open(struct blob_store *s, const struct hash *name, uint64_t 
 	hash_hex(name, hex);
 	if (blob_has(s, name))
 		return err_why(why, ERR_exists, "blob %s is here already", hex);
+	if (size > BLOB_MAX)
+		return err_why(
+			why, ERR_toobig, "blob %s is said to have %" PRIu64 " bytes", hex, size);
 	for (struct blob_part *p = s->parts; p; p = p->next)
 		if (hash_equal(&p->name, name))
 			return err_why(why, ERR_busy, "blob %s is being fetched already", hex);

@@ -12,6 +12,8 @@
 #include "base/err.h"
 #include "base/hash.h"
 
+#define BLOB_MAX (1ull << 48) /* bytes that one may claim to have */
+
 struct blob_store;
 
 /* Makes the folder when it is missing; foreign names in it are left alone.  cap 0: none. */
@@ -48,7 +50,8 @@ uint64_t blob_total(const struct blob_store *s); /* bytes of blobs and parts */
 struct blob_part;
 
 /* Starts, or goes on with, the download of a blob of size bytes; the store outlives it.  ERR_exists
- * when the blob is there, ERR_full beyond the cap or the disk, ERR_busy when it is open already. */
+ * when the blob is there, ERR_toobig beyond BLOB_MAX, ERR_full beyond the cap or the disk, ERR_busy
+ * when it is open already. */
 enum err blob_part_open(struct blob_store *s, const struct hash *name, uint64_t size,
 	struct blob_part **out, struct why *why) MUST_CHECK;
 uint64_t blob_part_have(const struct blob_part *p); /* bytes so far: where to go on */

@@ -8,9 +8,18 @@
 #include "base/rng.h"
 #include "compress/floats.h"
 
+/* Bell-shaped, by additions only. */
+static float bell(uint64_t seed, uint64_t i)
+{
+	double sum = 0;
+	for (uint64_t j = 0; j < 6; j++)
+		sum += rng_unit(seed, 10 + j, i) - 0.5;
+	return (float)sum;
+}
+
 static float value(enum help_compress_kind kind, uint64_t seed, uint64_t i)
 {
-	float x = rng_normal(seed, 1, i);
+	float x = bell(seed, i);
 	uint32_t bits = rng_u32(seed, 2, i);
 	switch (kind) {
 	case HELP_COMPRESS_plain: return x;
