@@ -1,0 +1,554 @@
+/* The executor: cuts change no bit, micro-batches add up, the cache stands for the past, and what
+ * is refused. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "tests/help_graph.h"
+#include "tests/help_kernels.h"
+
+static void told(const struct why *why, enum err code, const char *part)
+{
+	assert_int_equal(why->code, code);
+	if (!strstr(why->text, part))
+		fail_msg("\"%s\" does not say \"%s\"", why->text, part);
+}
+
+static const struct params_step adamw = {.lr = 1e-2,
+	.beta1 = 0.9,
+	.beta2 = 0.95,
+	.eps = 1e-8,
+	.weight_decay = 0.1,
+	.clip = 1,
+	.step = 1};
+
+/* ---- a model on several peers, who hand border tensors to each other through host memory */
+
+enum { PEERS_MAX = 4, STAGES_MAX = 64, MICRO_BATCHES = 2, SEED = 3 };
+
+struct peer {
+	struct params *p;
+	struct exec *x;
+};
+
+struct stage {
+	struct peer *peer;
+	uint32_t segment;
+};
+
+struct crew {
+	const struct help_kernels *k;
+	const struct graph *g;
+	struct peer peers[PEERS_MAX];
+	uint32_t n_peers;
+	struct stage stages[STAGES_MAX]; /* in the order of the graph */
+	uint32_t n_stages;
+	void **value, **grad; /* by tensor: what travels; NULL: nothing yet */
+};
+
+static const struct segment *segment_of(const struct stage *s)
+{
+	return &exec_segments(s->peer->x)->at[s->segment];
+}
+
+static int by_place(const void *a, const void *b)
+{
+	uint32_t x = segment_of(a)->first_node, y = segment_of(b)->first_node;
+	return x < y ? -1 : x > y;
+}
+
+/* holder[s] is the peer that holds shard s. */
+static void crew_init(
+	struct crew *c, const struct help_kernels *k, const struct graph *g, const uint32_t *holder)
+{
+	*c = (struct crew){.k = k, .g = g};
+	c->value = alloc_must_zero(g->n_tensors, sizeof *c->value);
+	c->grad = alloc_must_zero(g->n_tensors, sizeof *c->grad);
+	for (uint32_t i = 0; i < PEERS_MAX; i++) {
+		uint32_t held[GRAPH_SHARDS_MAX], n = 0;
+		for (uint32_t s = 0; s < c->g->n_shards; s++)
+			if (holder[s] == i)
+				held[n++] = s;
+		if (!n)
+			continue;
+		struct peer *p = &c->peers[c->n_peers++];
+		p->p = help_kernels_params(c->k, c->g, held, n, SEED);
+		p->x = help_kernels_exec(c->g, p->p, EXEC_train);
+		for (uint32_t s = 0; s < exec_segments(p->x)->n; s++)
+			c->stages[c->n_stages++] = (struct stage){p, s};
+	}
+	qsort(c->stages, c->n_stages, sizeof *c->stages, by_place);
+}
+
+static void crew_forget(struct crew *c)
+{
+	for (uint32_t i = 0; i < c->g->n_tensors; i++) {
+		free(c->value[i]);
+		free(c->grad[i]);
+		c->value[i] = c->grad[i] = NULL;
+	}
+}
+
+static void crew_release(struct crew *c)
+{
+	crew_forget(c);
+	free(c->value);
+	free(c->grad);
+	for (uint32_t i = 0; i < c->n_peers; i++) {
+		exec_free(c->peers[i].x);
+		params_free(c->peers[i].p);
+	}
+}
+
+static uint64_t count(const struct crew *c, uint32_t tensor)
+{
+	return shape_count(&c->g->tensors[tensor].shape);
+}
+
+static void *fresh(struct crew *c, void **slot, uint32_t tensor)
+{
+	free(slot[tensor]);
+	return slot[tensor] = alloc_must_zero(count(c, tensor), c->k->backend->real_size);
+}
+
+static void stage_forward(struct crew *c, const struct stage *s)
+{
+	const struct segment *seg = segment_of(s);
+	for (uint32_t i = 0; i < seg->n_in; i++)
+		exec_put(s->peer->x, seg->in[i], c->value[seg->in[i]]);
+	exec_forward(s->peer->x, s->segment);
+	for (uint32_t i = 0; i < seg->n_out; i++)
+		exec_get(s->peer->x, seg->out[i], 0, count(c, seg->out[i]),
+			fresh(c, c->value, seg->out[i]));
+}
+
+static void stage_backward(struct crew *c, const struct stage *s)
+{
+	const struct segment *seg = segment_of(s);
+	for (uint32_t i = 0; i < seg->n_out; i++)
+		exec_put_grad(s->peer->x, seg->out[i], c->grad[seg->out[i]]);
+	for (uint32_t i = 0; i < seg->n_in; i++)
+		if (c->grad[seg->in[i]])
+			exec_put_grad(s->peer->x, seg->in[i], c->grad[seg->in[i]]);
+	exec_backward(s->peer->x, s->segment);
+	for (uint32_t i = 0; i < seg->n_in; i++)
+		exec_get_grad(s->peer->x, seg->in[i], fresh(c, c->grad, seg->in[i]));
+}
+
+/* One micro-batch through all stages; the loss. */
+static double crew_train(struct crew *c, uint64_t seed)
+{
+	int32_t *tokens = help_kernels_tokens(c->g, seed);
+	int32_t *targets = help_kernels_tokens(c->g, seed + 100);
+	const struct exec_batch batch = {.tokens = tokens, .targets = targets, .loss_rows = 20};
+	for (uint32_t i = 0; i < c->n_peers; i++)
+		assert_int_equal(exec_begin(c->peers[i].x, &batch, NULL), ERR_OK);
+	for (uint32_t i = 0; i < c->n_stages; i++)
+		stage_forward(c, &c->stages[i]);
+	double loss = exec_loss(c->stages[c->n_stages - 1].peer->x);
+	for (uint32_t i = c->n_stages; i-- > 0;)
+		stage_backward(c, &c->stages[i]);
+	crew_forget(c);
+	free(tokens);
+	free(targets);
+	return loss;
+}
+
+static const struct peer *holder_of(const struct crew *c, uint32_t shard)
+{
+	for (uint32_t i = 0; i < c->n_peers; i++)
+		if (params_count(c->peers[i].p, shard))
+			return &c->peers[i];
+	return NULL;
+}
+
+static void same_part(
+	const struct crew *a, const struct crew *b, uint32_t shard, enum params_part part)
+{
+	const struct params *p = holder_of(a, shard) ? holder_of(a, shard)->p : NULL;
+	if (!p)
+		return; /* a shard without parameters */
+	double *x = help_kernels_part(a->k, p, shard, part);
+	double *y = help_kernels_part(b->k, holder_of(b, shard)->p, shard, part);
+	if (memcmp(x, y, params_count(p, shard) * sizeof *x))
+		fail_msg("%s: shard %u differs in part %d", a->k->backend->name, shard, (int)part);
+	free(x);
+	free(y);
+}
+
+/* Train on the shards as these peers hold them, and with one peer for all: the same bits. */
+static void same_as_whole(
+	const struct help_kernels *k, const struct graph *g, const uint32_t *holder)
+{
+	uint32_t *one = alloc_must_zero(g->n_shards, sizeof *one);
+	struct crew whole, cut;
+	crew_init(&whole, k, g, one);
+	crew_init(&cut, k, g, holder);
+	for (uint64_t m = 0; m < MICRO_BATCHES; m++) {
+		double a = crew_train(&whole, m), b = crew_train(&cut, m);
+		assert_memory_equal(&a, &b, sizeof a);
+	}
+	for (uint32_t s = 0; s < g->n_shards; s++)
+		same_part(&whole, &cut, s, PARAMS_grad);
+	for (uint32_t i = 0; i < cut.n_peers; i++)
+		assert_int_equal(params_adamw(cut.peers[i].p, &adamw, NULL, NULL), ERR_OK);
+	assert_int_equal(params_adamw(whole.peers[0].p, &adamw, NULL, NULL), ERR_OK);
+	for (uint32_t s = 0; s < g->n_shards; s++)
+		for (int part = PARAMS_value; part <= PARAMS_v; part++)
+			same_part(&whole, &cut, s, (enum params_part)part);
+	crew_release(&whole);
+	crew_release(&cut);
+	free(one);
+}
+
+static void cuts_of_a_gpt_change_no_bit(void **state)
+{
+	(void)state;
+	static const struct {
+		bool tied;
+		uint32_t layers, holder[4];
+	} cuts[] = {
+		{false, 3, {0, 0, 0}},
+		{false, 3, {0, 1, 1}},
+		{false, 3, {0, 0, 1}},
+		{false, 3, {0, 1, 2}},
+		{false, 3, {1, 0, 1}},
+		{true, 3, {0, 1, 0}},
+		{true, 4, {0, 1, 2, 0}},
+		{true, 4, {0, 1, 1, 0}},
+	};
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+			struct model_config m = help_graph_config(cuts[i].layers, cuts[i].tied);
+			struct graph *g = help_graph_build(&m, 2, 5);
+			same_as_whole(&k, g, cuts[i].holder);
+			graph_free(g);
+		}
+		help_kernels_close(&k);
+	}
+}
+
+/* Random graphs, in which a tensor is read by several later shards, on peers that hold any of them.
+ */
+static void cuts_of_any_graph_change_no_bit(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		for (uint64_t seed = 0; seed < 40; seed++) {
+			struct graph *g = help_graph_random(seed, 2 + (uint32_t)(seed % 5));
+			uint32_t holder[8];
+			for (uint32_t s = 0; s < g->n_shards; s++)
+				holder[s] = (uint32_t)rng_below(seed, 8, s, PEERS_MAX);
+			same_as_whole(&k, g, holder);
+			graph_free(g);
+		}
+		help_kernels_close(&k);
+	}
+}
+
+/* ---- one peer with everything */
+
+struct rig {
+	struct help_kernels k;
+	struct model_config m;
+	struct graph *g;
+	struct params *p;
+	int32_t *tokens, *targets;
+	struct exec_batch batch;
+};
+
+static struct rig rig_make(const char *backend, uint32_t batch, uint32_t seq)
+{
+	struct rig r = {.k = help_kernels_open(backend), .m = help_graph_config(2, true)};
+	r.g = help_graph_build(&r.m, batch, seq);
+	r.p = help_kernels_params(&r.k, r.g, NULL, 0, SEED);
+	r.tokens = help_kernels_tokens(r.g, 5);
+	r.targets = help_kernels_tokens(r.g, 6);
+	r.batch = (struct exec_batch){.tokens = r.tokens, .targets = r.targets};
+	return r;
+}
+
+static void rig_release(struct rig *r)
+{
+	free(r->tokens);
+	free(r->targets);
+	params_free(r->p);
+	graph_free(r->g);
+	help_kernels_close(&r->k);
+}
+
+/* A batch of four sequences in pieces of one and two, each part of the mean over all rows. */
+static void micro_batches_add_up_to_the_batch(void **state)
+{
+	(void)state;
+	struct rig r = rig_make("ref64", 4, 7);
+	r.targets[3] = r.targets[20] = -1;
+	double loss, sum = 0;
+	struct exec *x = help_kernels_exec(r.g, r.p, EXEC_train);
+	assert_int_equal(exec_whole(x, &r.batch, &loss, NULL), ERR_OK);
+	double *must[2], *is[2];
+	for (uint32_t s = 0; s < 2; s++)
+		must[s] = help_kernels_part(&r.k, r.p, s, PARAMS_grad);
+	params_drop_grad(r.p);
+	for (uint32_t at = 0, n; at < 4; at += n) {
+		n = at == 2 ? 2 : 1;
+		struct graph *g = help_graph_build(&r.m, n, 7);
+		struct exec *part = help_kernels_exec(g, r.p, EXEC_train);
+		const struct exec_batch batch = {.tokens = r.tokens + 7 * at,
+			.targets = r.targets + 7 * at,
+			.loss_rows = 26};
+		double share;
+		assert_int_equal(exec_whole(part, &batch, &share, NULL), ERR_OK);
+		sum += share;
+		exec_free(part);
+		graph_free(g);
+	}
+	assert_true(fabs(sum - loss) < 1e-12);
+	for (uint32_t s = 0; s < 2; s++) {
+		is[s] = help_kernels_part(&r.k, r.p, s, PARAMS_grad);
+		assert_true(help_kernels_distance(is[s], must[s], params_count(r.p, s)) < 1e-12);
+		free(is[s]);
+		free(must[s]);
+	}
+	exec_free(x);
+	rig_release(&r);
+}
+
+/* Validation and generation share the parameters of training, and see what it sees. */
+static void all_modes_agree(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct rig r = rig_make(backend_at(b)->name, 2, 6);
+		size_t size = 2 * 6 * 23 * r.k.backend->real_size;
+		void *here = alloc_must(size), *there = alloc_must(size);
+		double trained, valued, untouched = 17;
+		struct exec *train = help_kernels_exec(r.g, r.p, EXEC_train),
+			    *loss = help_kernels_exec(r.g, r.p, EXEC_loss),
+			    *logits = help_kernels_exec(r.g, r.p, EXEC_logits);
+		assert_int_equal(exec_whole(train, &r.batch, &trained, NULL), ERR_OK);
+		assert_int_equal(exec_whole(loss, &r.batch, &valued, NULL), ERR_OK);
+		assert_memory_equal(&trained, &valued, sizeof valued);
+		const struct exec_batch batch = {.tokens = r.tokens};
+		assert_int_equal(exec_whole(logits, &batch, &untouched, NULL), ERR_OK);
+		assert_true(untouched == 17);
+		exec_get(loss, r.g->logits, 0, 2 * 6 * 23, here);
+		exec_get(logits, r.g->logits, 0, 2 * 6 * 23, there);
+		assert_memory_equal(here, there, size);
+		assert_true(exec_bytes(logits) <= exec_bytes(loss));
+		assert_true(exec_bytes(loss) < exec_bytes(train));
+		free(here);
+		free(there);
+		exec_free(train);
+		exec_free(loss);
+		exec_free(logits);
+		rig_release(&r);
+	}
+}
+
+/* Logits of the last rows, as doubles. */
+static double *rows_of(const struct rig *r, struct exec *x, const struct graph *g, uint64_t first)
+{
+	uint64_t n = shape_count(&g->tensors[g->logits].shape) - first * 23;
+	void *raw = alloc_must_zero(n, r->k.backend->real_size);
+	double *wide = alloc_must_zero(n, sizeof *wide);
+	exec_get(x, g->logits, first * 23, n, raw);
+	for (uint64_t i = 0; i < n; i++) {
+		float narrow;
+		if (r->k.backend->real_size == sizeof *wide) {
+			memcpy(&wide[i], (char *)raw + i * sizeof *wide, sizeof *wide);
+			continue;
+		}
+		memcpy(&narrow, (char *)raw + i * sizeof narrow, sizeof narrow);
+		wide[i] = (double)narrow;
+	}
+	free(raw);
+	return wide;
+}
+
+/* A prompt of five tokens, then one at a time, against all twelve at once. */
+static void the_cache_stands_for_the_past(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct rig r = rig_make(backend_at(b)->name, 1, 12);
+		double bound = r.k.backend->real_size == sizeof(double) ? 1e-14 : 1e-6;
+		struct graph *prompt = help_graph_build(&r.m, 1, 5),
+			     *one = help_graph_build(&r.m, 1, 1);
+		struct exec *all = help_kernels_exec(r.g, r.p, EXEC_logits),
+			    *first = help_kernels_exec(prompt, r.p, EXEC_logits),
+			    *next = help_kernels_exec(one, r.p, EXEC_logits);
+		struct kvcache *cache = NULL;
+		assert_int_equal(kvcache_new(r.k.backend, r.k.device, one, 14, &cache, NULL), 0);
+		struct exec_batch batch = {.tokens = r.tokens};
+		assert_int_equal(exec_whole(all, &batch, NULL, NULL), ERR_OK);
+		double *must = rows_of(&r, all, r.g, 0);
+		batch.cache = cache;
+		assert_int_equal(exec_whole(first, &batch, NULL, NULL), ERR_OK);
+		double *is = rows_of(&r, first, prompt, 4);
+		assert_true(help_kernels_distance(is, must + 4 * 23, 23) < bound);
+		free(is);
+		for (uint32_t t = 5; t < 12; t++) {
+			batch.tokens = r.tokens + t;
+			batch.past = t;
+			assert_int_equal(exec_whole(next, &batch, NULL, NULL), ERR_OK);
+			is = rows_of(&r, next, one, 0);
+			assert_true(help_kernels_distance(is, must + t * 23, 23) < bound);
+			free(is);
+		}
+		free(must);
+		kvcache_free(cache);
+		exec_free(all);
+		exec_free(first);
+		exec_free(next);
+		graph_free(prompt);
+		graph_free(one);
+		rig_release(&r);
+	}
+}
+
+/* ---- refusals */
+
+static void wrong_batches_are_refused(void **state)
+{
+	(void)state;
+	struct rig r = rig_make("ref", 1, 4);
+	struct why why = {0};
+	double loss;
+	struct exec *x = help_kernels_exec(r.g, r.p, EXEC_train);
+	r.tokens[2] = 23;
+	assert_int_equal(exec_whole(x, &r.batch, &loss, &why), ERR_range);
+	told(&why, ERR_range,
+		"token 23 at place 2 of the batch: the vocabulary of this model ends at 22");
+	r.tokens[2] = -1;
+	assert_int_equal(exec_whole(x, &r.batch, &loss, &why), ERR_range);
+	told(&why, ERR_range, "token -1 at place 2");
+	r.tokens[2] = 22;
+	r.targets[3] = 23;
+	assert_int_equal(exec_whole(x, &r.batch, &loss, &why), ERR_range);
+	told(&why, ERR_range, "token 23 at place 3");
+	r.targets[3] = -5;
+	assert_int_equal(exec_whole(x, &r.batch, &loss, &why), ERR_OK);
+	exec_free(x);
+	x = help_kernels_exec(r.g, r.p, EXEC_logits);
+	struct kvcache *cache = NULL;
+	assert_int_equal(kvcache_new(r.k.backend, r.k.device, r.g, 20, &cache, NULL), ERR_OK);
+	struct exec_batch batch = {.tokens = r.tokens, .cache = cache, .past = 13};
+	assert_int_equal(exec_whole(x, &batch, NULL, &why), ERR_range);
+	told(&why, ERR_range, "4 tokens after 13: the model's context holds 16");
+	batch.past = 17;
+	assert_int_equal(exec_whole(x, &batch, NULL, &why), ERR_range);
+	told(&why, ERR_range, "4 tokens after 17: the cache holds 20");
+	batch.past = UINT32_MAX;
+	assert_int_equal(exec_whole(x, &batch, NULL, &why), ERR_range);
+	batch.past = 0;
+	assert_int_equal(exec_whole(x, &batch, NULL, &why), ERR_OK);
+	kvcache_free(cache);
+	exec_free(x);
+	rig_release(&r);
+}
+
+static void refuses(const struct graph *g, struct params *p, enum exec_mode mode, enum err code,
+	const char *part)
+{
+	struct exec *x = NULL;
+	struct why why = {0};
+	assert_int_equal(exec_new(g, p, mode, &x, &why), code);
+	told(&why, code, part);
+	assert_null(x);
+}
+
+static bool no_gelu(const struct device *d, const struct graph *g, const struct node *n)
+{
+	(void)d;
+	(void)g;
+	return n->op != OP_gelu;
+}
+
+static void wrong_executors_are_refused(void **state)
+{
+	(void)state;
+	struct rig r = rig_make("ref", 2, 4);
+	struct params *tail = help_kernels_params(&r.k, r.g, (const uint32_t[]){1}, 1, SEED);
+	refuses(r.g, tail, EXEC_train, ERR_refused, "shard 1 needs wte.weight of shard 0");
+	params_free(tail);
+	struct model_config untied = help_graph_config(2, false);
+	struct graph *other = help_graph_build(&untied, 2, 4);
+	refuses(other, r.p, EXEC_train, ERR_shape, "is not what the parameters were made for");
+	graph_free(other);
+	struct backend poor = *r.k.backend;
+	poor.supports = no_gelu;
+	struct params_config config = {.backend = &poor, .device = r.k.device, .graph = r.g};
+	struct params *p = NULL;
+	assert_int_equal(params_new(&config, &p, NULL), ERR_OK);
+	refuses(r.g, p, EXEC_train, ERR_state, "made for inference");
+	refuses(r.g, p, EXEC_loss, ERR_unsupported, "the backend ref does not do gelu.");
+	params_free(p);
+	rig_release(&r);
+}
+
+static void a_graph_with_other_inputs_is_refused(void **state)
+{
+	(void)state;
+	struct help_kernels k = help_kernels_open("ref");
+	struct graph *g = graph_new(1, 2);
+	struct shape s = shape_make(3, 1, 2, 3, 1);
+	uint32_t image = graph_input(g, "image", &s, DTYPE_real);
+	g->logits = graph_node(g, 0, OP_gelu, &image, 1, NULL);
+	assert_int_equal(graph_finish(g, NULL), ERR_OK);
+	struct params *p = help_kernels_params(&k, g, NULL, 0, 1);
+	refuses(g, p, EXEC_logits, ERR_unsupported, "input image of the graph");
+	refuses(g, p, EXEC_loss, ERR_state, "no loss");
+	params_free(p);
+	graph_free(g);
+	help_kernels_close(&k);
+}
+
+/* Every allocation failed in turn: a sentence, nothing leaked (the sanitizer sees), and the next
+ * try works. */
+static void making_survives_a_lack_of_memory(void **state)
+{
+	(void)state;
+	struct rig r = rig_make("ref", 2, 4);
+	const struct params_config config = {
+		.backend = r.k.backend, .device = r.k.device, .graph = r.g, .training = true};
+	long n = 1;
+	for (enum err e = ERR_nomem; e; n++) {
+		struct params *p = NULL;
+		struct exec *x = NULL;
+		struct kvcache *c = NULL;
+		struct why why = {0};
+		alloc_fail_at(n);
+		e = params_new(&config, &p, &why);
+		if (!e)
+			e = exec_new(r.g, p, EXEC_train, &x, &why);
+		if (!e)
+			e = kvcache_new(r.k.backend, r.k.device, r.g, 9, &c, &why);
+		alloc_fail_at(0);
+		if (e)
+			told(&why, ERR_nomem, "out of memory");
+		kvcache_free(c);
+		exec_free(x);
+		params_free(p);
+	}
+	assert_true(n > 30);
+	rig_release(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cuts_of_a_gpt_change_no_bit),
+		cmocka_unit_test(cuts_of_any_graph_change_no_bit),
+		cmocka_unit_test(micro_batches_add_up_to_the_batch),
+		cmocka_unit_test(all_modes_agree),
+		cmocka_unit_test(the_cache_stands_for_the_past),
+		cmocka_unit_test(wrong_batches_are_refused),
+		cmocka_unit_test(wrong_executors_are_refused),
+		cmocka_unit_test(a_graph_with_other_inputs_is_refused),
+		cmocka_unit_test(making_survives_a_lack_of_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
