@@ -99,7 +99,7 @@ static void a_damaged_state_is_passed_over(void **state)
 	help_run_write(calm, "");
 	assert_int_equal(rename(last, calm), 0);
 	PROC_RUN(0, WAIT, PEER, "local", spec, "--data", data, "--dir", dir, "--threads", "1",
-		"--tokens", "6400");
+		"--tokens", "6400", "--save-every", "0");
 	const char *again = proc_text("%s/local-000000000100.state", dir);
 	struct stat st;
 	assert_int_equal(stat(again, &st), 0);
