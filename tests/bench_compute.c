@@ -424,8 +424,12 @@ int main(void)
 {
 	static struct figures figures[WORKLOADS][THREADS];
 	const struct figures *most[WORKLOADS];
+	const struct workload *gpt2 = &workloads[WORKLOADS - 1];
 	json_t *runs = json_array();
 	print_device();
+	/* Before and after ours, and the better of the two, so that another's load on the machine
+	 * does not flatter us. */
+	double other = llmc(gpt2);
 	for (int w = 0; w < WORKLOADS; w++)
 		for (unsigned t = 0; t < THREADS; t++) {
 			struct figures *f = &figures[w][t];
@@ -435,7 +439,8 @@ int main(void)
 			json_array_append_new(runs, figures_json(&workloads[w], f));
 			most[w] = f;
 		}
-	double other = llmc(&workloads[WORKLOADS - 1]);
+	double after = llmc(gpt2);
+	other = after > other ? after : other;
 	if (other > 0)
 		printf("llm.c gpt2 %.1f tokens/s: ours is %.2f times that\n", other,
 			most[WORKLOADS - 1]->tokens / other);
