@@ -19,6 +19,7 @@
 #include "tests/help_kernels.h"
 
 #define SURVIVED 77
+#define BY_SANITIZER 1000 /* which saw the mistake before the system did */
 
 /* The signal that ended a child which does this; 0: it survived. */
 static int ends_by(void (*mistake)(void *arg), void *arg)
@@ -40,8 +41,7 @@ static int ends_by(void (*mistake)(void *arg), void *arg)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	if (WIFSIGNALED(status))
 		return WTERMSIG(status);
-	assert_int_equal(WEXITSTATUS(status), SURVIVED);
-	return 0;
+	return WEXITSTATUS(status) == SURVIVED ? 0 : BY_SANITIZER;
 }
 
 static void read_host(void *p)
