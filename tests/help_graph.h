@@ -62,15 +62,20 @@ static inline uint32_t help_graph_unary(struct help_graph *h, uint32_t x)
 {
 	struct shape vector = shape_make(1, HELP_GRAPH_WIDTH, 1, 1, 1);
 	struct shape matrix = shape_make(2, HELP_GRAPH_WIDTH, HELP_GRAPH_WIDTH, 1, 1);
-	const struct node attrs = {.eps = 1e-5f};
+	struct shape wide = shape_make(2, 3 * HELP_GRAPH_WIDTH, HELP_GRAPH_WIDTH, 1, 1);
+	const struct node attrs = {.eps = 1e-5f, .heads = 2};
 	uint32_t a, b;
-	switch (help_graph_draw(h, 3)) {
+	switch (help_graph_draw(h, 4)) {
 	case 0: return graph_node(h->g, h->shard, OP_gelu, &x, 1, NULL);
 	case 1:
 		a = help_graph_param(h, vector, INIT_one);
 		b = help_graph_param(h, vector, INIT_normal);
 		return graph_node(
 			h->g, h->shard, OP_layernorm, (const uint32_t[]){x, a, b}, 3, &attrs);
+	case 2:
+		a = help_graph_param(h, wide, INIT_normal);
+		b = graph_node(h->g, h->shard, OP_linear, (const uint32_t[]){x, a}, 2, NULL);
+		return graph_node(h->g, h->shard, OP_attention, &b, 1, &attrs);
 	default:
 		a = help_graph_param(h, matrix, INIT_normal);
 		return graph_node(h->g, h->shard, OP_linear, (const uint32_t[]){x, a}, 2, NULL);

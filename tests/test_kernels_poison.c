@@ -120,6 +120,7 @@ static void a_training_step_works_under_it(void **state)
 		assert_int_equal(params_adamw(p, &how, NULL, NULL), ERR_OK);
 	}
 	assert_true(last < first);
+	assert_int_equal(exec_whole(x, &batch, NULL, NULL), ERR_OK);
 	for (uint32_t s = 0; s < 2; s++)
 		for (int part = PARAMS_value; part <= PARAMS_v; part++)
 			is_poisoned(params_view(p, s, (enum params_part)part, 0).mem);

@@ -207,24 +207,36 @@ static void walk(const struct segments *s, enum memplan_goal goal)
 	memplan_release(&p);
 }
 
-/* Random graphs, cut in up to six shards, of which any set is held. */
+/* Any of the graph's shards are held, or none. */
+static void walk_some_shards(const struct graph *g, uint64_t seed)
+{
+	uint32_t held[8], n = 0;
+	for (uint32_t i = 0; i < g->n_shards; i++)
+		if (rng_below(seed, 9, i, 3))
+			held[n++] = i;
+	struct segments s;
+	struct why why = {0};
+	if (!n)
+		return;
+	if (segment_cut(g, held, n, &s, &why))
+		fail_msg("%s", why.text);
+	for (int goal = MEMPLAN_train; goal <= MEMPLAN_logits; goal++)
+		walk(&s, (enum memplan_goal)goal);
+	segment_release(&s);
+}
+
 static void what_is_read_was_not_overwritten(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 0; seed < 300; seed++) {
 		struct graph *g = help_graph_random(seed, 1 + (uint32_t)(seed % 6));
-		uint32_t held[8], n = 0;
-		for (uint32_t i = 0; i < g->n_shards; i++)
-			if (rng_below(seed, 9, i, 3))
-				held[n++] = i;
-		struct segments s;
-		struct why why = {0};
-		if (n && segment_cut(g, held, n, &s, &why))
-			fail_msg("%s", why.text);
-		for (int goal = MEMPLAN_train; goal <= MEMPLAN_logits && n; goal++)
-			walk(&s, (enum memplan_goal)goal);
-		if (n)
-			segment_release(&s);
+		walk_some_shards(g, seed);
+		graph_free(g);
+	}
+	struct model_config m = help_graph_config(6, false);
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct graph *g = help_graph_build(&m, 1 + (uint32_t)(seed % 3), 7);
+		walk_some_shards(g, seed);
 		graph_free(g);
 	}
 }
