@@ -19,6 +19,11 @@ static uint32_t count(const struct graph *g)
 	return n;
 }
 
+static uint64_t width_of(const struct graph *g, uint32_t node)
+{
+	return shape_last(&g->tensors[g->nodes[node].out].shape);
+}
+
 static enum err fill(struct kvcache *c, const struct graph *g, uint64_t *bytes)
 {
 	c->n = count(g);
@@ -30,8 +35,9 @@ static enum err fill(struct kvcache *c, const struct graph *g, uint64_t *bytes)
 		if (g->nodes[i].op != OP_attention)
 			continue;
 		c->at[k++] = total;
-		uint64_t width = shape_last(&g->tensors[g->nodes[i].out].shape), piece;
-		if (__builtin_mul_overflow(2 * (uint64_t)c->batch * c->capacity, width, &piece) ||
+		uint64_t rows = 2 * (uint64_t)c->batch, piece;
+		if (__builtin_mul_overflow(rows, c->capacity, &piece) ||
+			__builtin_mul_overflow(piece, width_of(g, i), &piece) ||
 			piece > GRAPH_ELEMENTS_MAX)
 			return ERR_nomem;
 		total += piece;

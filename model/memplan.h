@@ -30,9 +30,9 @@ struct memplan_piece {
 };
 
 /* Give every piece its offset, such that pieces in use at the same step do not overlap.  Largest
- * first, each at the lowest place that is free for its whole life: within a few per cent of the
- * lower bound on graphs like ours, and quadratic in the number of pieces, which stays unnoticed
- * below some ten thousand.  ERR_nomem. */
+ * first, each at the lowest place that is free for its whole life: on the graphs of GPT-2 that is
+ * the lower bound, what is in use at the fullest step.  Quadratic in the number of pieces, which
+ * stays unnoticed below some ten thousand.  ERR_nomem. */
 enum err memplan_place(struct memplan_piece *pieces, uint32_t n, uint64_t *total) MUST_CHECK;
 
 struct memplan {

@@ -255,6 +255,43 @@ static void wrong_executors_are_refused(void **state)
 	rig_release(&r);
 }
 
+static enum err no_memory(struct device *d, size_t bytes, struct mem **out)
+{
+	(void)d;
+	(void)bytes;
+	(void)out;
+	return ERR_nomem;
+}
+
+/* Sizes come from outside: what the device does not have is refused, and what no integer holds. */
+static void too_much_is_refused(void **state)
+{
+	(void)state;
+	struct rig r = rig_make("ref", 1, 1);
+	struct graph *wide = help_graph_build(&r.m, UINT32_MAX, 1);
+	struct kvcache *cache = NULL;
+	struct why why = {0};
+	assert_int_equal(
+		kvcache_new(r.k.backend, r.k.device, wide, UINT32_MAX, &cache, &why), ERR_nomem);
+	told(&why, ERR_nomem, "4294967295 sequences of 4294967295 tokens");
+	graph_free(wide);
+	struct backend full = *r.k.backend;
+	full.alloc = no_memory;
+	assert_int_equal(kvcache_new(&full, r.k.device, r.g, 16, &cache, &why), ERR_nomem);
+	assert_null(cache);
+	struct params_config config = {.backend = &full, .device = r.k.device, .graph = r.g};
+	struct params *p = NULL;
+	assert_int_equal(params_new(&config, &p, &why), ERR_nomem);
+	told(&why, ERR_nomem, "MiB on the ref device; hold fewer shards or free memory");
+	struct backend filling = *r.k.backend;
+	config.backend = &filling;
+	assert_int_equal(params_new(&config, &p, &why), ERR_OK);
+	filling.alloc = no_memory;
+	refuses(r.g, p, EXEC_loss, ERR_nomem, "take a smaller one (train.micro_batch)");
+	params_free(p);
+	rig_release(&r);
+}
+
 static void a_graph_with_other_inputs_is_refused(void **state)
 {
 	(void)state;
@@ -311,6 +348,7 @@ int main(void)
 		cmocka_unit_test(the_cache_stands_for_the_past),
 		cmocka_unit_test(wrong_batches_are_refused),
 		cmocka_unit_test(wrong_executors_are_refused),
+		cmocka_unit_test(too_much_is_refused),
 		cmocka_unit_test(a_graph_with_other_inputs_is_refused),
 		cmocka_unit_test(making_survives_a_lack_of_memory),
 	};

@@ -46,11 +46,13 @@ static enum err ref_alloc(struct device *d, size_t bytes, struct mem **out)
 	if (!m)
 		return ERR_nomem;
 	m->bytes = bytes ? bytes : 1;
-	m->base = mmap(NULL, m->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Writable at first, so that the system refuses now what it could not give later. */
+	m->base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m->base == MAP_FAILED) {
 		free(m);
 		return ERR_nomem;
 	}
+	protect(m, PROT_NONE);
 	*out = m;
 	return ERR_OK;
 }
