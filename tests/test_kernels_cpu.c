@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu.h"
 
 #define GUARD 19 /* floats before and behind every tensor; odd, so that nothing is aligned */
@@ -27,24 +26,17 @@ static struct rig rig_open(const char *name, unsigned threads)
 {
 	struct rig r = {.backend = backend_find(name)};
 	struct why why = {0};
-	assert_non_null(r.backend);
 	if (r.backend->open(&(struct backend_config){threads}, &r.device, &why))
 		fail_msg("%s", why.text);
 	return r;
-}
-
-static void rig_close(struct rig *r)
-{
-	r->backend->close(r->device);
 }
 
 /* ---- numbers and where they are */
 
 static float made_up(uint64_t seed, uint64_t i)
 {
-	uint64_t x = (seed * 1000003 + i + 1) * 0x9e3779b97f4a7c15ull;
-	x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull;
-	return (float)(x >> 40) / (float)(1 << 23) - 1.0f;
+	uint32_t x = (uint32_t)(seed * 1000003 + i + 1) * 2654435761u;
+	return (float)(x >> 8) / (float)(1 << 23) - 1;
 }
 
 static float *numbers(uint64_t seed, uint64_t n)
@@ -151,9 +143,8 @@ static uint32_t inputs_gelu(struct graph *g, const struct dims *d, uint32_t *in)
 
 static uint32_t inputs_add(struct graph *g, const struct dims *d, uint32_t *in)
 {
-	in[0] = real(g, "a", sequence(d, d->width));
 	in[1] = real(g, "b", sequence(d, d->width));
-	return 2;
+	return 1 + inputs_gelu(g, d, in);
 }
 
 static uint32_t inputs_cross_entropy(struct graph *g, const struct dims *d, uint32_t *in)
@@ -312,6 +303,24 @@ static struct result run(const struct rig *r, const struct trial *t)
 
 /* ---- against the definition */
 
+static struct rig cpu, ref;
+
+static int open_both(void **state)
+{
+	(void)state;
+	cpu = rig_open("cpu", 2);
+	ref = rig_open("ref", 1);
+	return 0;
+}
+
+static int close_both(void **state)
+{
+	(void)state;
+	cpu.backend->close(cpu.device);
+	ref.backend->close(ref.device);
+	return 0;
+}
+
 static double distance(const float *here, const float *there, uint64_t n)
 {
 	double most = 1e-3, worst = 0;
@@ -325,9 +334,9 @@ static double distance(const float *here, const float *there, uint64_t n)
 	return worst / most;
 }
 
-static void compare(const struct rig *cpu, const struct rig *ref, const struct trial *t)
+static void compare(const struct trial *t)
 {
-	struct result here = run(cpu, t), there = run(ref, t);
+	struct result here = run(&cpu, t), there = run(&ref, t);
 	assert_int_equal(here.n, there.n);
 	for (uint32_t i = 0; i < here.n; i++) {
 		double d = distance(here.at[i], there.at[i], here.size[i]);
@@ -357,57 +366,48 @@ static const struct dims odd[] = {
 static void every_op_matches_ref(void **state)
 {
 	(void)state;
-	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
 	for (int op = 1; op < OP_COUNT; op++)
 		for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
 			struct trial t = {.op = (enum op)op, .dims = odd[i]};
-			compare(&cpu, &ref, &t);
+			compare(&t);
 			t.loss_rows = 1000;
 			t.accumulate = ~0u;
-			compare(&cpu, &ref, &t);
+			compare(&t);
 			t.forward_only = true;
-			compare(&cpu, &ref, &t);
+			compare(&t);
 		}
-	rig_close(&cpu);
-	rig_close(&ref);
 }
 
 static void absent_gradients_are_left_out(void **state)
 {
 	(void)state;
-	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
 	for (int op = 1; op < OP_COUNT; op++)
 		for (uint32_t absent = 1; absent < 1u << 3; absent++) {
 			struct trial t = {.op = (enum op)op, .dims = odd[2], .absent = absent};
 			if (!(op_def(t.op)->gradient_in & ~absent))
 				continue; /* nothing left to ask for */
-			compare(&cpu, &ref, &t);
+			compare(&t);
 			t.accumulate = 5;
-			compare(&cpu, &ref, &t);
+			compare(&t);
 		}
-	rig_close(&cpu);
-	rig_close(&ref);
 }
 
 static void the_cache_stands_for_the_past(void **state)
 {
 	(void)state;
 	static const uint32_t steps[][2] = {{0, 1}, {0, 5}, {5, 1}, {6, 70}, {64, 3}, {130, 1}};
-	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
 		for (uint32_t batch = 1; batch <= 3; batch++) {
 			struct trial t = {.op = OP_attention, .forward_only = true};
 			t.dims = (struct dims){batch, steps[i][1], 30, 3, 5, 5};
 			t.past = steps[i][0];
 			t.cache_len = 140;
-			compare(&cpu, &ref, &t);
+			compare(&t);
 			t.op = OP_pos_embed;
 			t.past = batch; /* the table has three rows more than the sequence */
 			t.cache_len = 0;
-			compare(&cpu, &ref, &t);
+			compare(&t);
 		}
-	rig_close(&cpu);
-	rig_close(&ref);
 }
 
 /* ---- AdamW and the norm */
@@ -442,7 +442,6 @@ static void adamw_and_norm_match_ref(void **state)
 {
 	(void)state;
 	static const uint64_t sizes[] = {1, 15, 16, 1000, 300001};
-	struct rig cpu = rig_open("cpu", 2), ref = rig_open("ref", 1);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct result here = {0}, there = {0};
 		double norm_here, norm_there;
@@ -454,25 +453,6 @@ static void adamw_and_norm_match_ref(void **state)
 		result_release(&here);
 		result_release(&there);
 	}
-	rig_close(&cpu);
-	rig_close(&ref);
-}
-
-static void norm_tells_what_is_not_finite(void **state)
-{
-	(void)state;
-	struct rig cpu = rig_open("cpu", 2);
-	float x[40] = {0};
-	x[37] = NAN;
-	struct view v = place(&cpu, x, 40);
-	assert_true(isnan(cpu.backend->norm2(cpu.device, v, 40)));
-	assert_true(cpu.backend->norm2(cpu.device, v, 37) == 0);
-	free(fetch(&cpu, v, 40));
-	x[37] = -INFINITY;
-	v = place(&cpu, x, 40);
-	assert_true(isinf(cpu.backend->norm2(cpu.device, v, 40)));
-	free(fetch(&cpu, v, 40));
-	rig_close(&cpu);
 }
 
 /* ---- threads */
@@ -511,9 +491,9 @@ static void any_thread_count_gives_the_same_bits(void **state)
 		assert_memory_equal(&norm_a, &norm_b, sizeof norm_a);
 		result_release(&a);
 		result_release(&b);
-		rig_close(&many);
+		many.backend->close(many.device);
 	}
-	rig_close(&one);
+	one.backend->close(one.device);
 }
 
 int main(void)
@@ -523,8 +503,7 @@ int main(void)
 		cmocka_unit_test(absent_gradients_are_left_out),
 		cmocka_unit_test(the_cache_stands_for_the_past),
 		cmocka_unit_test(adamw_and_norm_match_ref),
-		cmocka_unit_test(norm_tells_what_is_not_finite),
 		cmocka_unit_test(any_thread_count_gives_the_same_bits),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_both, close_both);
 }

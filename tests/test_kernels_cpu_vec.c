@@ -315,6 +315,26 @@ static void a_wrong_loop_is_noticed(void **state)
 	cpu_backend.close(d);
 }
 
+static void norm_tells_what_is_not_finite(void **state)
+{
+	(void)state;
+	struct device *d = NULL;
+	struct view v = {0};
+	struct why why = {0};
+	float x[40] = {0};
+	assert_int_equal(cpu_backend.open(&(struct backend_config){2}, &d, &why), ERR_OK);
+	assert_int_equal(cpu_backend.alloc(d, sizeof x, &v.mem), ERR_OK);
+	x[37] = NAN;
+	cpu_backend.write(d, v.mem, 0, x, sizeof x);
+	assert_true(isnan(cpu_backend.norm2(d, v, 40)));
+	assert_true(cpu_backend.norm2(d, v, 37) == 0);
+	x[37] = -INFINITY;
+	cpu_backend.write(d, v.mem, 0, x, sizeof x);
+	assert_true(isinf(cpu_backend.norm2(d, v, 40)));
+	cpu_backend.free(d, v.mem);
+	cpu_backend.close(d);
+}
+
 static void describes_itself(void **state)
 {
 	(void)state;
@@ -355,6 +375,7 @@ int main(void)
 		cmocka_unit_test(every_loop_of_every_instruction_set),
 		cmocka_unit_test(exp_is_accurate_and_bounded),
 		cmocka_unit_test(a_wrong_loop_is_noticed),
+		cmocka_unit_test(norm_tells_what_is_not_finite),
 		cmocka_unit_test(describes_itself),
 		cmocka_unit_test(open_survives_failed_allocations),
 	};
