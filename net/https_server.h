@@ -2,10 +2,12 @@
  * The control plane's server: HTTP over TLS 1.3 (evhttp on OpenSSL bufferevents) on an event base
  * that the caller runs.  Every header, body, rate, connection and wait is bounded; a request that
  * breaks a bound is answered with an error or its connection is cut, and counted.  Every reply
- * carries the security headers of SECURITY.md.  One thread: the base's.
+ * carries the security headers of SECURITY.md; only what is no HTTP at all gets evhttp's own bare
+ * page.  One thread: the base's.  SIGPIPE is to be ignored (signal_watch).
  *
- * A handler answers its request before it returns, by exactly one of the https_reply_* calls
- * (net/https_reply.h) or sse_open (net/sse.h); after that the request is not to be touched.
+ * A handler reads its request (net/https_request.h) and answers it before it returns, by exactly
+ * one of the https_reply_* calls (net/https_reply.h) or sse_open (net/sse.h); after that the
+ * request is not to be touched.
  */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
@@ -13,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "net/https_request.h"
 #include "net/tls.h"
 
 struct event_base;
@@ -50,7 +53,7 @@ void https_server_config_init(struct https_server_config *c);
  * cure.  *out is NULL on failure. */
 enum err https_server_new(struct event_base *base, const struct https_server_config *config,
 	struct https_server **out, struct why *why) MUST_CHECK;
-/* Cuts what is open.  Every struct sse whose clients came over it is freed first.  NULL-safe. */
+/* Cuts what is open; before the base is freed.  NULL-safe. */
 void https_server_free(struct https_server *s);
 uint16_t https_server_port(const struct https_server *s); /* that was bound */
 
@@ -70,21 +73,5 @@ struct https_server_counters {
 #undef X
 };
 void https_server_counters(const struct https_server *s, struct https_server_counters *out);
-
-/* ---- what was asked; texts are borrowed and live until the reply */
-const char *https_request_path(const struct https_request *r); /* decoded, without the query */
-const char *https_request_rest(const struct https_request *r); /* what stood for the route's '*' */
-/* A value of the query string, decoded; NULL when absent. */
-const char *https_request_query(const struct https_request *r, const char *name);
-/* The same as a whole number up to most; *value stays as it is when absent; false when it is none.
- */
-bool https_request_number(
-	const struct https_request *r, const char *name, uint64_t most, uint64_t *value);
-const char *https_request_header(const struct https_request *r, const char *name); /* or NULL */
-const char *https_request_address(const struct https_request *r); /* of the other side, numeric */
-/* The body, at most the route's body_most bytes; valid until the reply. */
-const void *https_request_body(struct https_request *r, size_t *n);
-/* "Authorization: Bearer TOKEN" with this token, compared in constant time. */
-bool https_request_bearer(const struct https_request *r, const char *token);
 
 #endif

@@ -20,9 +20,9 @@ struct invite {
 	uint32_t uses;      /* keys that may use it; 0: any number */
 };
 
-/* A new one with an id of its own. */
-void invite_make(const struct hash *run, const struct sign_key *run_key, uint64_t expires_s,
-	uint32_t uses, struct invite *out);
+/* A new one with an id of its own, by chance. */
+void invite_make(uint64_t expires_s, uint32_t uses, struct invite *out);
+/* Signed by the run key. */
 void invite_text(const struct invite *i, const struct hash *run, const struct sign_key *run_key,
 	char out[static INVITE_TEXT]);
 /* Whether text has the form of an invite; ERR_syntax says what is wrong (cut off, strange
