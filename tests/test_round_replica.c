@@ -171,7 +171,7 @@ static void a_snapshot_and_the_rest_give_the_same(void **state)
 			.spec = "{}",
 			.head = {14, 7, help_round_hash(4)}};
 		struct ledger_head head;
-		struct statefile *file;
+		struct statefile *file = NULL;
 		struct why why = {0};
 		const char *path = help_round_path("a.state");
 		if (replica_save(middle, &about, path, &why) ||
@@ -434,8 +434,10 @@ static void keys_and_frames_leave_no_trace_in_the_ledger(void **state)
 		struct update u;
 		planes_init(&planes, codec_bound(&topk2, sizes[0]));
 		assert_int_equal(codec_encode(&topk2, v, sizes[0], &planes, NULL), ERR_OK);
-		if (i == 1) // one block instead of one for each plane
-			planes.end[0] = planes.bytes.len, planes.n = 1;
+		if (i == 1) { // one block instead of one for each plane
+			planes.end[0] = planes.bytes.len;
+			planes.n = 1;
+		}
 		buf_init(&sealed, 1 << 20);
 		buf_init(&bundle, 1 << 20);
 		assert_int_equal(contribution_seal(&c, &topk2, &planes, key, &sealed), ERR_OK);

@@ -1,0 +1,39 @@
+/* A contribution from anywhere is refused with a sentence, or means what it says; its payload the
+ * same. */
+#include <stdlib.h>
+#include "round/contribution.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void decode(const struct contribution_view *v, const struct codec_params *codec, size_t n)
+{
+	struct decoded d;
+	struct why why = {0};
+	enum err err = contribution_decode(v, codec, n, &d, &why);
+	if (err ? d.value || d.index || why.code != err : d.n != n || d.count > n)
+		abort();
+	decoded_release(&d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct codec_params codecs[] = {
+		{CODEC_raw, 0, 0}, {CODEC_int8, 0, 0}, {CODEC_topk2, 64, 4}};
+	struct contribution_view v;
+	struct why why = {0};
+	enum err err = contribution_parse(data, size, &v, &why);
+	if (err) {
+		if (why.code != err || !why.text[0])
+			abort();
+		return 0;
+	}
+	uint8_t key[SIGN_PUBLIC] = {1};
+	if (!contribution_verify(&v, key, &why))
+		abort();
+	if (v.says.n_spans < 1 || v.says.n_spans > SPAN_MAX || v.frame + v.frame_len != data + size)
+		abort();
+	contribution_id(&v);
+	for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++)
+		decode(&v, &codecs[i], 100);
+	return 0;
+}
