@@ -189,9 +189,11 @@ static void golden_bytes(void **state)
 	struct hash id = contribution_id(&v), sig = hash_of(v.signature, SIGN_BYTES);
 	char hex[HASH_HEX];
 	hash_hex(&id, hex);
-	assert_string_equal(hex, "fe66d0d41f5461ad938a87345264582a23114a9248914ba763cbf451ba819bc3");
+	assert_string_equal(
+		hex, "fe66d0d41f5461ad938a87345264582a23114a9248914ba763cbf451ba819bc3");
 	hash_hex(&sig, hex);
-	assert_string_equal(hex, "3a50e69fe4096b083f84553e2e0c078cee0596bd180ba3776412237ad4530d58");
+	assert_string_equal(
+		hex, "3a50e69fe4096b083f84553e2e0c078cee0596bd180ba3776412237ad4530d58");
 	buf_release(&b);
 }
 

@@ -364,11 +364,13 @@ static void golden_hashes(void **state)
 	char hex[HASH_HEX];
 	struct hash h = ledger_at(l).hash;
 	hash_hex(&h, hex);
-	assert_string_equal(hex, "9867692645e3848649c8b489e1c6ece44ed4883956bb9d68586a743bae65e971");
+	assert_string_equal(
+		hex, "9867692645e3848649c8b489e1c6ece44ed4883956bb9d68586a743bae65e971");
 	grow(l, 7, 0);
 	h = ledger_at(l).hash;
 	hash_hex(&h, hex);
-	assert_string_equal(hex, "1e5194b3b5919fd89cb2afa19b698cc10f5f3c0e56174c444a9135f9fc6240dc");
+	assert_string_equal(
+		hex, "1e5194b3b5919fd89cb2afa19b698cc10f5f3c0e56174c444a9135f9fc6240dc");
 	ledger_free(l);
 }
 

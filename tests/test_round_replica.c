@@ -467,15 +467,21 @@ static void golden_hashes(void **state)
 	struct hash h = ledger_update_hash(list, 2);
 	char hex[HASH_HEX];
 	hash_hex(&h, hex);
-	assert_string_equal(hex, "3d42aff2875781ba4313b778eaba70f0264c9a2d53a98860370bc449b1827e4d");
+	assert_string_equal(
+		hex, "3d42aff2875781ba4313b778eaba70f0264c9a2d53a98860370bc449b1827e4d");
 	struct replica *r = replica("diloco");
 	h = replica_hash(r, 1);
 	hash_hex(&h, hex);
-	assert_string_equal(hex, "698cde04f1b2f39c0b1cdf273d8c83230b21acef0647319616cea73394464cb9");
+	assert_string_equal(
+		hex, "698cde04f1b2f39c0b1cdf273d8c83230b21acef0647319616cea73394464cb9");
 	replica_free(r);
 
 	/* Twelve rounds of every rule: the arithmetic itself. */
-	static const char *const ends[N_RULES] = {"e8199c4702e85e7571c99d34f9a2e2ee4a7f11e35cf40b0b6c165ad28cd93df0", "6859b2428b4b04ca8c038327361ab85182c99aab9d79c5786647855548cffd08", "000e8a4929938cf03fc2ca5cd668481475e90ca64e51e2a207de6f7d4041ab6f", "5ae4e5821da0756b047d46c5a02d2db64457ef685e544aa73f3d38a58171b175"};
+	static const char *const ends[N_RULES] = {
+		"e8199c4702e85e7571c99d34f9a2e2ee4a7f11e35cf40b0b6c165ad28cd93df0",
+		"6859b2428b4b04ca8c038327361ab85182c99aab9d79c5786647855548cffd08",
+		"000e8a4929938cf03fc2ca5cd668481475e90ca64e51e2a207de6f7d4041ab6f",
+		"5ae4e5821da0756b047d46c5a02d2db64457ef685e544aa73f3d38a58171b175"};
 	for (size_t i = 0; i < N_RULES; i++) {
 		struct history *all = history(rules[i], 12, &r);
 		h = replica_hash_all(r);
