@@ -1,0 +1,192 @@
+/* What breaks, and what must then happen: real processes killed, stopped, misled.  The ledger must
+ * verify in the end. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/help_run.h"
+#include "tests/help_swarm.h"
+
+#define WAIT 150
+
+static const char *const two_of_three[] = {"round.peers_min=2", "train.total_tokens=38400", NULL};
+
+static void a_peer_killed_again_and_again_comes_back(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	for (int i = 0; i < 2; i++)
+		help_swarm_peer(&s, proc_text("peer%d", i));
+	/* One is killed at moments spread over the phases of a round: a little later each time. */
+	for (uint64_t k = 0; k < 6; k++) {
+		struct proc *victim = help_swarm_peer(&s, "victim");
+		proc_line(victim, "linked with the coordinator", WAIT);
+		help_swarm_round(&s, 2 * k + 1, WAIT);
+		proc_signal(victim, SIGKILL);
+		proc_wait(victim, WAIT);
+	}
+	struct proc *last = help_swarm_peer(&s, "victim");
+	const char *line = help_swarm_finish(&s, WAIT);
+	assert_int_equal(proc_wait(last, WAIT), 0);
+	help_swarm_verify(&s, line);
+	assert_string_equal(help_run_value(line, "peers"), "3");
+}
+
+static void a_coordinator_killed_again_and_again_goes_on(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	struct proc *peers[2];
+	for (int i = 0; i < 2; i++)
+		peers[i] = help_swarm_peer(&s, proc_text("peer%d", i));
+	for (uint64_t k = 0; k < 5; k++) {
+		help_swarm_round(&s, 3 * k + 2, WAIT);
+		proc_signal(s.coordinator, SIGKILL);
+		proc_wait(s.coordinator, WAIT);
+		help_swarm_coordinator(&s);
+	}
+	const char *line = help_swarm_finish(&s, WAIT);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(proc_wait(peers[i], WAIT), 0);
+	help_swarm_verify(&s, line);
+}
+
+static void a_stopped_peer_is_left_behind_and_catches_up(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	struct proc *sleeper = help_swarm_peer(&s, "sleeper");
+	for (int i = 0; i < 2; i++)
+		help_swarm_peer(&s, proc_text("peer%d", i));
+	help_swarm_round(&s, 2, WAIT);
+	proc_signal(sleeper, SIGSTOP);
+	help_swarm_round(&s, 6, WAIT); /* the others go on without it */
+	proc_signal(sleeper, SIGCONT);
+	const char *line = help_swarm_finish(&s, WAIT);
+	assert_int_equal(proc_wait(sleeper, WAIT), 0);
+	help_swarm_verify(&s, line);
+}
+
+static void a_peer_that_leaves_says_goodbye(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	struct proc *leaver = help_swarm_peer(&s, "leaver");
+	for (int i = 0; i < 2; i++)
+		help_swarm_peer(&s, proc_text("peer%d", i));
+	help_swarm_round(&s, 2, WAIT);
+	proc_signal(leaver, SIGINT);
+	assert_int_equal(proc_wait(leaver, WAIT), 130);
+	help_swarm_verify(&s, help_swarm_finish(&s, WAIT));
+}
+
+/* ---- links that do not lead in: one sentence with the cause, and soon */
+
+static void refused(const struct swarm *s, const char *link, const char *says)
+{
+	const char *file = proc_text("%s/wrong.link", s->scratch);
+	help_run_write(file, link);
+	struct proc *p =
+		PROC_START("shoal-peer", "join", file, "--dir", proc_text("%s/wrong", s->scratch));
+	assert_int_equal(proc_wait(p, 60), 1);
+	if (!strstr(proc_err(p), says))
+		fail_msg("\"%s\" is not in:\n%s", says, proc_err(p));
+}
+
+static void wrong_links_are_named(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	const char *good = help_run_read(s.link), *run = strchr(good + strlen("shoal://"), '/') + 1,
+		   *key = strchr(run, '#') + 1;
+	int host = (int)(run - good);
+	/* another run, another run key, a cut key, another scheme */
+	refused(&s, proc_text("%.*s%064d#%s", host, good, 7, key), "run");
+	refused(&s, proc_text("%.*s#AAAA%s", (int)(key - 1 - good), good, key + 4), "key");
+	refused(&s, proc_text("%.*s", (int)(key + 10 - good), good), "key");
+	refused(&s, proc_text("http%s", good + strlen("shoal")), "shoal://");
+}
+
+static void an_invite_serves_as_often_as_it_says(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	struct proc *make =
+		PROC_RUN(0, 60, "shoal-coordinator", "invite", "create", s.dir, "--uses", "1");
+	const char *link = strstr(proc_out(make), "shoal://");
+	assert_non_null(link);
+	const char *once = proc_text("%s/once.link", s.scratch);
+	help_run_write(once, proc_text("%.*s\n", (int)strcspn(link, " \n"), link));
+	struct proc *first = PROC_START("shoal-peer", "join", once, "--dir",
+		proc_text("%s/first", s.scratch), "--threads", "1");
+	proc_line(first, "linked with the coordinator", WAIT);
+	struct proc *second = PROC_START("shoal-peer", "join", once, "--dir",
+		proc_text("%s/second", s.scratch), "--threads", "1");
+	assert_int_equal(proc_wait(second, 60), 1);
+	assert_non_null(strstr(proc_err(second), "invite"));
+	/* the one it was bound to may come back */
+	proc_signal(first, SIGINT);
+	assert_int_equal(proc_wait(first, WAIT), 130);
+	proc_line(PROC_START("shoal-peer", "join", "--dir", proc_text("%s/first", s.scratch),
+			  "--threads", "1"),
+		"linked with the coordinator", WAIT);
+}
+
+static void a_coordinator_that_is_not_there_is_waited_for_with_a_reason(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	proc_signal(s.coordinator, SIGKILL);
+	proc_wait(s.coordinator, WAIT);
+	struct proc *p = help_swarm_peer(&s, "early");
+	proc_line(p, "next try in", WAIT);
+	help_swarm_coordinator(&s);
+	proc_line(p, "linked with the coordinator", WAIT);
+}
+
+static void a_copied_folder_is_told_apart(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, two_of_three);
+	struct proc *p = help_swarm_peer(&s, "original");
+	proc_line(p, "linked with the coordinator", WAIT);
+	PROC_RUN(0, 60, "/bin/cp", "-r", proc_text("%s/original", s.scratch),
+		proc_text("%s/copy", s.scratch));
+	struct proc *copy =
+		PROC_START("shoal-peer", "join", s.link, "--dir", proc_text("%s/copy", s.scratch));
+	/* one of the two is told to stop, with the reason */
+	int status = proc_wait(copy, WAIT);
+	assert_int_equal(status, 1);
+	assert_non_null(strstr(proc_err(copy), "copied"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(a_peer_killed_again_and_again_comes_back, proc_teardown),
+		cmocka_unit_test_teardown(
+			a_coordinator_killed_again_and_again_goes_on, proc_teardown),
+		cmocka_unit_test_teardown(
+			a_stopped_peer_is_left_behind_and_catches_up, proc_teardown),
+		cmocka_unit_test_teardown(a_peer_that_leaves_says_goodbye, proc_teardown),
+		cmocka_unit_test_teardown(wrong_links_are_named, proc_teardown),
+		cmocka_unit_test_teardown(an_invite_serves_as_often_as_it_says, proc_teardown),
+		cmocka_unit_test_teardown(
+			a_coordinator_that_is_not_there_is_waited_for_with_a_reason, proc_teardown),
+		cmocka_unit_test_teardown(a_copied_folder_is_told_apart, proc_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

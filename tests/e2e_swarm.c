@@ -1,0 +1,152 @@
+/* Runs with real processes and the real protocol: what must come out when nothing goes wrong. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/help_run.h"
+#include "tests/help_swarm.h"
+
+#define WAIT 120
+
+static const char *const three[] = {"round.peers_min=3", NULL};
+
+static const char *run_three(struct swarm *s, const char *const *changes)
+{
+	help_swarm_start(s, changes);
+	struct proc *peers[3];
+	for (int i = 0; i < 3; i++)
+		peers[i] = help_swarm_peer(s, proc_text("peer%d", i));
+	const char *line = help_swarm_finish(s, WAIT);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(proc_wait(peers[i], WAIT), 0);
+	return line;
+}
+
+static void three_peers_train_one_model(void **state)
+{
+	(void)state;
+	struct swarm s;
+	const char *line = run_three(&s, three);
+	double start = strtod(help_run_value(line, "start_loss"), NULL),
+	       end = strtod(help_run_value(line, "val_loss"), NULL);
+	assert_true(start > 5 && start < 6);
+	assert_true(end < start - 2); /* 12,800 tokens: the letters of the words */
+	assert_string_equal(help_run_value(line, "peers"), "3");
+	assert_true(strtod(help_run_value(line, "min_share"), NULL) > 0.33);
+	assert_true(strtod(help_run_value(line, "bits_per_param_up"), NULL) < 1);
+	help_swarm_verify(&s, line);
+}
+
+static void a_repeated_fixed_step_run_has_the_same_head(void **state)
+{
+	(void)state;
+	struct swarm a, b;
+	const char *first = run_three(&a, three), *second = run_three(&b, three);
+	assert_string_equal(help_run_value(first, "head"), help_run_value(second, "head"));
+	assert_string_equal(help_run_value(first, "state"), help_run_value(second, "state"));
+}
+
+static void every_rule_and_codec_runs(void **state)
+{
+	(void)state;
+	static const char *const changes[][8] = {
+		{"outer.rule=mean_R", "outer.lr=2.0", "train.total_tokens=3200", NULL},
+		{"outer.rule=diloco", "outer.lr=0.5", "outer.momentum=0.8", "codec.name=int8",
+			"codec.decay=1.0", "train.total_tokens=3200", NULL},
+	};
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+		struct swarm s;
+		help_swarm_start(&s, changes[i]);
+		struct proc *p = help_swarm_peer(&s, "alone");
+		const char *line = help_swarm_finish(&s, WAIT);
+		assert_int_equal(proc_wait(p, WAIT), 0);
+		help_swarm_verify(&s, line);
+	}
+}
+
+/* A swarm of one with plain averaging is the local trainer. */
+static void average_and_raw_alone_equals_local(void **state)
+{
+	(void)state;
+	static const char *const changes[] = {"outer.rule=average", "codec.name=raw", NULL};
+	struct swarm s;
+	help_swarm_start(&s, changes);
+	struct proc *p = help_swarm_peer(&s, "alone");
+	const char *line = help_swarm_finish(&s, WAIT);
+	assert_int_equal(proc_wait(p, WAIT), 0);
+	const char *local = proc_text("%s/local", s.scratch);
+	PROC_RUN(0, WAIT, "shoal-peer", "local", s.spec, "--data", s.data, "--dir", local,
+		"--threads", "1");
+	const char *x = proc_text("%s/x", s.scratch), *y = proc_text("%s/y", s.scratch);
+	PROC_RUN(0, WAIT, "shoal-coordinator", "export", help_run_value(line, "snapshot"), "--out",
+		x);
+	PROC_RUN(0, WAIT, "shoal-coordinator", "export", local, "--out", y);
+	assert_true(help_run_same(
+		proc_text("%s/model.safetensors", x), proc_text("%s/model.safetensors", y)));
+}
+
+static void a_late_joiner_trains_within_two_rounds(void **state)
+{
+	(void)state;
+	static const char *const changes[] = {"train.total_tokens=64000", NULL};
+	struct swarm s;
+	help_swarm_start(&s, changes);
+	help_swarm_peer(&s, "early");
+	help_swarm_round(&s, 7, WAIT);
+	struct proc *late = help_swarm_peer(&s, "late");
+	setenv("LOG", "peer:3", 1);
+	proc_line(late, "standing at ledger entry", WAIT);
+	json_t *head = help_swarm_get(&s, "/api/v1/head");
+	uint64_t at = (uint64_t)json_integer_value(
+		json_object_get(json_object_get(head, "body"), "round"));
+	json_decref(head);
+	const char *line = help_swarm_finish(&s, WAIT);
+	unsetenv("LOG");
+	help_swarm_verify(&s, line);
+	assert_string_equal(help_run_value(line, "peers"), "2");
+	/* its share: all rounds but those before it came and two, of two members that do the same
+	 */
+	double rounds = strtod(help_run_value(line, "rounds"), NULL),
+	       share = strtod(help_run_value(line, "min_share"), NULL);
+	double took_part = (rounds - (double)at - 2) / (2 * rounds);
+	assert_true(share >= took_part * 0.9);
+}
+
+static void status_says_what_a_peer_does(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, three);
+	struct proc *p = help_swarm_peer(&s, "one");
+	proc_line(p, "waiting for the coordinator to open a round", WAIT);
+	const char *dir = proc_text("%s/one", s.scratch);
+	struct proc *q = PROC_START("shoal-peer", "status", "--dir", dir);
+	assert_int_equal(proc_wait(q, WAIT), 0);
+	assert_non_null(strstr(proc_out(q), "waiting for"));
+	json_t *overview = help_swarm_get(&s, "/api/v1/overview.json");
+	const char *reason = json_string_value(json_object_get(overview, "reason"));
+	assert_non_null(strstr(reason, "waiting for 2 more peers"));
+	json_decref(overview);
+	proc_signal(p, SIGINT);
+	assert_int_equal(proc_wait(p, WAIT), 130);
+	assert_int_equal(proc_wait(PROC_START("shoal-peer", "status", "--dir", dir), WAIT), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(three_peers_train_one_model, proc_teardown),
+		cmocka_unit_test_teardown(
+			a_repeated_fixed_step_run_has_the_same_head, proc_teardown),
+		cmocka_unit_test_teardown(every_rule_and_codec_runs, proc_teardown),
+		cmocka_unit_test_teardown(average_and_raw_alone_equals_local, proc_teardown),
+		cmocka_unit_test_teardown(a_late_joiner_trains_within_two_rounds, proc_teardown),
+		cmocka_unit_test_teardown(status_says_what_a_peer_does, proc_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* A real coordinator and real peers on loopback, for end-to-end tests. */
+#ifndef TESTS_HELP_SWARM_H
+#define TESTS_HELP_SWARM_H
+#include <stdint.h>
+#include "base/json.h"
+#include "tests/help_proc.h"
+
+struct swarm {
+	const char *scratch, *data, *spec, *dir,
+		*link; /* dir: the coordinator's; link: the file with the join link */
+	uint16_t port,
+		link_port; /* fixed after the first start, so that a restart finds its peers */
+	struct proc *coordinator;
+};
+
+/* Text, data, spec (changes as help_run_spec takes them) and a running coordinator that ends with
+ * the run. */
+void help_swarm_start(struct swarm *s, const char *const *changes);
+/* Starts the coordinator (again), on the same folder and ports. */
+void help_swarm_coordinator(struct swarm *s);
+/* A peer with one thread and a folder of its own under scratch, so that the same name comes back as
+ * the same member. */
+struct proc *help_swarm_peer(const struct swarm *s, const char *name);
+/* GET of the coordinator's API as JSON, until proc_teardown's end; NULL while it does not answer.
+ */
+json_t *help_swarm_get(const struct swarm *s, const char *path);
+/* Waits until the ledger stands at this round or beyond (the newest head's round). */
+void help_swarm_round(const struct swarm *s, uint64_t round, unsigned seconds);
+/* Waits for the end of the run; returns the coordinator's "serve: finished" line. */
+const char *help_swarm_finish(struct swarm *s, unsigned seconds);
+/* replay --verify must agree with that line. */
+void help_swarm_verify(const struct swarm *s, const char *finished);
+
+#endif
