@@ -94,15 +94,17 @@ static enum err put_record(
 	const struct closing *c, const struct buf *bundle, struct closing_out *out, struct why *why)
 {
 	struct buf record;
+	struct hash name;
 	buf_init(&record, LEDGER_ENTRY_MAX + bundle->len);
 	enum err err = record_encode(&out->entry, bundle->data, bundle->len, &record);
-	if (err)
-		err_why(why, err, "no memory for the record of shard %u", out->entry.shard);
-	else
-		err = blob_put(c->blobs, record.data, record.len, &out->record, why);
-	out->bytes = record.len;
-	buf_release(&record);
-	return err;
+	if (err) {
+		buf_release(&record);
+		return err_why(why, err, "no memory for the record of shard %u", out->entry.shard);
+	}
+	size_t n;
+	uint8_t *bytes = buf_steal(&record, &n);
+	out->record = shared_new(bytes, n);
+	return blob_put(c->blobs, bytes, n, &name, why);
 }
 
 static enum err apply(const struct closing *c, const struct closing_job *job, struct update *u,
@@ -149,11 +151,20 @@ enum err closing_shard(const struct closing *c, const struct closing_job *job,
 		err = shardfile_save(c->files, &next, why);
 	failpoint(FAILPOINT_shard_state);
 	if (err)
-		ledger_entry_release(&out->entry);
+		closing_release(out);
 	else
 		*at = (struct ledger_head){out->entry.sequence, c->round, out->hash};
 	shardstate_release(&next);
 	update_release(&u);
 	buf_release(&bundle);
 	return err;
+}
+
+void closing_release(struct closing_out *out)
+{
+	if (!out)
+		return;
+	ledger_entry_release(&out->entry);
+	shared_drop(out->record);
+	out->record = NULL;
 }

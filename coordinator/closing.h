@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "compress/codec.h"
 #include "coordinator/shardfile.h"
+#include "net/shared.h"
 #include "net/sign.h"
 #include "round/blob.h"
 #include "round/ledger.h"
@@ -41,16 +42,17 @@ struct closing_job {
 	const struct closing_input *inputs;
 };
 
-struct closing_out {
-	struct ledger_entry entry; /* owned: ledger_entry_release */
-	struct hash hash;          /* of the entry */
-	struct hash record;        /* the blob */
-	uint64_t bytes;            /* of the record */
+struct closing_out { /* owned: closing_release */
+	struct ledger_entry entry;
+	struct hash hash;      /* of the entry */
+	struct shared *record; /* its hash is the blob's name */
 };
 
 /* *at is where the chain stands; it moves on by the entry.  A blob that is damaged or gone is
  * ERR_hash or ERR_missing and names its peer. */
 enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	struct ledger_head *at, struct closing_out *out, struct why *why) MUST_CHECK;
+
+void closing_release(struct closing_out *out); /* NULL-safe, idempotent */
 
 #endif

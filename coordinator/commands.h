@@ -5,6 +5,7 @@
 
 /* X(word, what follows it, one line of help) */
 #define COMMAND_LIST(X) \
+	X(serve, "SPEC --data DIR --dir DIR", "run the training of SPEC, for peers and a page") \
 	X(prepare, "TEXT... --out DIR", "turn text into tokens to train on") \
 	X(inspect, "KIND FILE...", "show what is in a spec, a model, a snapshot or another file") \
 	X(export, "STATE --out DIR", "write a model for other tools (Hugging Face's layout)")

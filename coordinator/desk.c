@@ -38,12 +38,13 @@ void desk_job_free(struct desk_job *j)
 		if (j->close.inputs)
 			free(j->close.inputs[i]);
 		if (j->close.out)
-			ledger_entry_release(&j->close.out[i].entry);
+			closing_release(&j->close.out[i]);
 	}
 	free(j->close.counts);
 	free(j->close.inputs);
 	free(j->close.out);
 	free(j->drop.blobs);
+	free(j->drop.unlinked);
 	free(j);
 }
 
@@ -94,7 +95,8 @@ static void do_snapshot(struct desk *d, struct desk_job *j)
 	const struct snapshot s = {.files = &d->config.files,
 		.blobs = d->config.blobs,
 		.spec = d->config.spec,
-		.head = j->snapshot.head};
+		.head = j->snapshot.head,
+		.link_dir = d->config.dir};
 	j->why.code = snapshot_make(&s, &j->snapshot.blob, &j->snapshot.bytes, &j->why);
 	failpoint(FAILPOINT_snapshot_written);
 }
@@ -107,7 +109,10 @@ static void do_drop(struct desk *d, struct desk_job *j)
 		if (one && one != ERR_missing)
 			err = one;
 	}
-	shardfile_sweep(&d->config.files, j->drop.keep_round);
+	for (size_t i = 0; i < j->drop.n_unlinked; i++)
+		snapshot_unlink(d->config.dir, j->drop.unlinked[i]);
+	if (j->drop.sweep)
+		shardfile_sweep(&d->config.files, j->drop.keep_round);
 	j->why.code = err;
 }
 

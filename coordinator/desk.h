@@ -54,7 +54,11 @@ struct desk_snapshot {
 struct desk_drop {
 	struct hash *blobs; /* owned */
 	size_t n;
-	uint64_t keep_round; /* of the shard files */
+	bool sweep; /* remove the shard files of all rounds but keep_round: only right after the
+		     * commit of that round, when no later one can be in the making */
+	uint64_t keep_round;
+	uint64_t *unlinked; /* rounds of snapshots that lose their second name; owned */
+	size_t n_unlinked;
 };
 
 struct desk_job {
@@ -76,6 +80,7 @@ struct desk_config {
 	struct codec_params codec;
 	struct rule_params rule;
 	const char *spec;       /* canonical text; borrowed */
+	const char *dir;        /* of the run, for the snapshots' second names; borrowed */
 	struct mailbox *events; /* borrowed: outcomes go there */
 };
 

@@ -1,8 +1,10 @@
 #include "coordinator/snapshot.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/log.h"
 #include "model/statefile.h"
 
 static enum err add_shards(const struct snapshot *s, struct statefile_out *out, struct why *why)
@@ -54,5 +56,32 @@ enum err snapshot_make(
 			(unsigned long long)s->head.round);
 	unlink(path);
 	free(path);
+	if (!err)
+		snapshot_link(s->blobs, s->link_dir, blob, s->head.round);
 	return err;
+}
+
+/* ---- the second name */
+
+static char *link_path(const char *dir, uint64_t round)
+{
+	const struct statefile_series series = {.dir = dir, .prefix = "snapshot"};
+	return statefile_path(&series, round);
+}
+
+void snapshot_link(
+	const struct blob_store *blobs, const char *dir, const struct hash *blob, uint64_t round)
+{
+	char *to = link_path(dir, round), *from = blob_path(blobs, blob);
+	if (link(from, to) && errno != EEXIST)
+		log_at(store, 1, "%s has no second name for %s: %s", dir, from, strerror(errno));
+	free(to);
+	free(from);
+}
+
+void snapshot_unlink(const char *dir, uint64_t round)
+{
+	char *path = link_path(dir, round);
+	unlink(path);
+	free(path);
 }

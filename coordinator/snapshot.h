@@ -14,9 +14,16 @@ struct snapshot {
 	struct blob_store *blobs;
 	const char *spec;        /* canonical text */
 	struct ledger_head head; /* all shards stand at its round */
+	const char *link_dir;    /* where snapshot_link puts it, for export and inspect */
 };
 
 enum err snapshot_make(
 	const struct snapshot *s, struct hash *blob, uint64_t *bytes, struct why *why) MUST_CHECK;
+
+/* DIR/snapshot-ROUND.state as a second name of the blob, so that people and tools find it.  A file
+ * system without such names does without. */
+void snapshot_link(
+	const struct blob_store *blobs, const char *dir, const struct hash *blob, uint64_t round);
+void snapshot_unlink(const char *dir, uint64_t round);
 
 #endif

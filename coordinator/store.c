@@ -27,6 +27,7 @@ static const char schema[] =
 	" shard INTEGER NOT NULL, count INTEGER NOT NULL, hash BLOB NOT NULL, state BLOB NOT NULL,"
 	" record BLOB NOT NULL, bytes INTEGER NOT NULL, entry BLOB NOT NULL);"
 	"CREATE TABLE round (round INTEGER PRIMARY KEY, tokens INTEGER NOT NULL,"
+	" total_tokens INTEGER NOT NULL,"
 	" members INTEGER NOT NULL, dropped INTEGER NOT NULL, bytes_up INTEGER NOT NULL,"
 	" bytes_down INTEGER NOT NULL, closed_s INTEGER NOT NULL, took_ns INTEGER NOT NULL);"
 	"CREATE TABLE loss (round INTEGER PRIMARY KEY, tokens INTEGER NOT NULL,"

@@ -139,14 +139,23 @@ enum err store_entry_find(
 /* ---- rounds closed, for the page; ascending */
 struct store_round {
 	uint64_t round, tokens;        /* tokens accepted in it */
+	uint64_t total_tokens;         /* and in all rounds until its end */
 	uint32_t members, dropped;     /* accepted; left out */
 	uint64_t bytes_up, bytes_down; /* contributions; records */
 	uint64_t closed_s, took_ns;    /* wall clock; from opening to commit */
 };
 typedef void store_round_fn(void *arg, const struct store_round *r);
 void store_round_add(struct store *s, const struct store_round *r);
+/* Those above after, at most limit. */
 enum err store_round_list(struct store *s, const struct store_range *range, store_round_fn *fn,
 	void *arg, struct why *why) MUST_CHECK;
+
+/* Over all rounds. */
+struct store_round_sum {
+	uint64_t rounds, members, bytes_up, bytes_down;
+};
+enum err store_round_total(
+	struct store *s, struct store_round_sum *out, struct why *why) MUST_CHECK;
 
 /* ---- validation losses; ascending by round */
 struct store_loss {

@@ -2,17 +2,17 @@
 
 void store_round_add(struct store *s, const struct store_round *r)
 {
-	store_sql_write(s, "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?)", "nnuunnnn",
-		r->round, r->tokens, r->members, r->dropped, r->bytes_up, r->bytes_down,
-		r->closed_s, r->took_ns);
+	store_sql_write(s, "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", "nnnuunnnn",
+		r->round, r->tokens, r->total_tokens, r->members, r->dropped, r->bytes_up,
+		r->bytes_down, r->closed_s, r->took_ns);
 }
 
 enum err store_round_list(struct store *s, const struct store_range *range, store_round_fn *fn,
 	void *arg, struct why *why)
 {
 	struct store_sql q = store_sql_query(s,
-		"SELECT round, tokens, members, dropped, bytes_up, bytes_down, closed_s, took_ns"
-		" FROM round WHERE round > ? ORDER BY round LIMIT ?",
+		"SELECT round, tokens, members, dropped, bytes_up, bytes_down, closed_s, took_ns,"
+		" total_tokens FROM round WHERE round > ? ORDER BY round LIMIT ?",
 		"nu", range->after, range->limit);
 	while (store_sql_next(&q)) {
 		struct store_round r = {.round = store_sql_u64(&q, 0),
@@ -22,8 +22,20 @@ enum err store_round_list(struct store *s, const struct store_range *range, stor
 			.bytes_up = store_sql_u64(&q, 4),
 			.bytes_down = store_sql_u64(&q, 5),
 			.closed_s = store_sql_u64(&q, 6),
-			.took_ns = store_sql_u64(&q, 7)};
+			.took_ns = store_sql_u64(&q, 7),
+			.total_tokens = store_sql_u64(&q, 8)};
 		fn(arg, &r);
 	}
+	return store_sql_end(&q, why);
+}
+
+enum err store_round_total(struct store *s, struct store_round_sum *out, struct why *why)
+{
+	struct store_sql q = store_sql_query(
+		s, "SELECT count(*), sum(members), sum(bytes_up), sum(bytes_down) FROM round", "");
+	*out = (struct store_round_sum){0};
+	if (store_sql_next(&q))
+		*out = (struct store_round_sum){store_sql_u64(&q, 0), store_sql_u64(&q, 1),
+			store_sql_u64(&q, 2), store_sql_u64(&q, 3)};
 	return store_sql_end(&q, why);
 }

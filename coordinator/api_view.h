@@ -1,0 +1,16 @@
+/* What anybody may look at. */
+#ifndef COORDINATOR_API_VIEW_H
+#define COORDINATOR_API_VIEW_H
+#include "net/https_server.h"
+
+void api_view_overview(void *hub, struct https_request *r);
+void api_view_peers(void *hub, struct https_request *r);
+void api_view_rounds(void *hub, struct https_request *r);
+void api_view_ledger(void *hub, struct https_request *r);
+void api_view_refusals(void *hub, struct https_request *r);
+void api_view_loss(void *hub, struct https_request *r);
+void api_view_loss_csv(void *hub, struct https_request *r);
+void api_view_metrics(void *hub, struct https_request *r);
+void api_view_health(void *hub, struct https_request *r);
+
+#endif

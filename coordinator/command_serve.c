@@ -1,0 +1,169 @@
+/* shoal-coordinator serve: a run, its members, its page. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/option.h"
+#include "base/program.h"
+#include "base/signal.h"
+#include "coordinator/commands.h"
+#include "coordinator/hub.h"
+#include "coordinator/hub_invite.h"
+#include "coordinator/reason.h"
+#include "net/https_server.h"
+
+#define SETS_MAX 64
+#define CONNECTIONS_MOST 16384
+
+static struct {
+	struct hub_config hub;
+	int64_t port, link_port, uses, connections;
+	bool print_config, help;
+} opt;
+
+static const struct option_row rows[] = {
+	{"data", OPTION_text, &opt.hub.data, NULL, 0, 0, "folder made by prepare for this spec"},
+	{"dir", OPTION_text, &opt.hub.dir, NULL, 0, 0,
+		"folder of the run: keys, ledger, model; made at the first start"},
+	{"address", OPTION_text, &opt.hub.address, "*", 0, 0,
+		"address to listen on; *: all of this machine"},
+	{"port", OPTION_int, &opt.port, "7433", 0, 65535,
+		"of page and control plane (HTTPS); 0: any"},
+	{"link-port", OPTION_int, &opt.link_port, "7434", 0, 65535, "of the data plane; 0: any"},
+	{"public-address", OPTION_text, &opt.hub.public_address, NULL, 0, 0,
+		"name or address of this machine in join links; else its own address"},
+	{"invite-file", OPTION_text, &opt.hub.invite_file, NULL, 0, 0,
+		"where the join link goes; else join.link in the run's folder"},
+	{"invite-uses", OPTION_int, &opt.uses, "0", 0, 16384,
+		"peers that may use that link; 0: any number"},
+	{"invite-expires", OPTION_seconds, &opt.hub.invite_expires_ns, "30d", 0, 3.2e8,
+		"how long that link is good for; 0: for ever"},
+	{"memory", OPTION_bytes, &opt.hub.memory, "256M", 1 << 20, 1e13,
+		"for contributions that are being received, all together"},
+	{"connections", OPTION_int, &opt.connections, "10000", 1, CONNECTIONS_MOST,
+		"links open at once"},
+	{"heartbeat", OPTION_seconds, &opt.hub.heartbeat_ns, "1", 0.05, 60,
+		"between signs of life on a link"},
+	{"timeout", OPTION_seconds, &opt.hub.timeout_ns, "6", 0.2, 600,
+		"without a sign of life a link is lost"},
+	{"exit-at-end", OPTION_flag, &opt.hub.exit_at_end, NULL, 0, 0,
+		"stop when the run has ended, instead of showing its page"},
+	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
+		"print the options as a config file and stop"},
+	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static int usage(void)
+{
+	fputs("shoal-coordinator serve SPEC --data DIR --dir DIR [PATH=VALUE ...]\n\n"
+	      "Serves the run of SPEC: peers join with the link that it writes, everybody may look "
+	      "at its\npage.  Stopping it (Ctrl-C, or a power cut) loses nothing: start it again "
+	      "with the same folder.\n\n",
+		stdout);
+	option_help(rows, N_ROWS, stdout);
+	fputs("\nExample:\n"
+	      "  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
+	      "--write-spec run.json\n"
+	      "  shoal-coordinator serve run.json --data data --dir run\n",
+		stdout);
+	return PROGRAM_ok;
+}
+
+static void introduce(const struct hub *h)
+{
+	char host[JOINLINK_HOST], reason[REASON_TEXT];
+	struct invites_wish where;
+	hub_invite_where(h, &where, host);
+	bool v6 = strchr(host, ':');
+	printf("page          https://%s%s%s:%u/ (its certificate is its own: the browser asks "
+	       "once)\n",
+		v6 ? "[" : "", host, v6 ? "]" : "", where.port);
+	printf("join link     in %s; a volunteer runs: shoal-peer join FILE\n", h->invite_path);
+	printf("keys          %s/keys: keep a copy elsewhere, the run cannot go on without its run "
+	       "key\n",
+		h->config.dir);
+	if (run_head(&h->run).sequence)
+		printf("ledger        round %llu, %llu of %llu tokens\n",
+			(unsigned long long)run_head(&h->run).round,
+			(unsigned long long)ledger_tokens(h->run.ledger),
+			(unsigned long long)h->run.spec->train.total_tokens);
+	reason_text(h->rounds, h->run.spec, clock_now_ns(), reason);
+	printf("now           %s\n", reason);
+	fflush(stdout);
+}
+
+static void farewell(const struct hub *h)
+{
+	char hex[HASH_HEX], state[HASH_HEX];
+	struct ledger_head head = run_head(&h->run);
+	struct hash all = run_state(&h->run);
+	hash_hex(&head.hash, hex);
+	hash_hex(&all, state);
+	printf("serve: %s rounds=%llu entries=%llu tokens=%llu head=%s state=%s\n",
+		h->ended ? "ended" : "stopped", (unsigned long long)head.round,
+		(unsigned long long)head.sequence, (unsigned long long)ledger_tokens(h->run.ledger),
+		hex, state);
+}
+
+static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
+{
+	struct spec *spec = NULL;
+	struct hub h;
+	enum err err = spec_load(path, sets, n_sets, &spec, NULL, why);
+	if (err)
+		return err;
+	signal_watch();
+	err = hub_open(&opt.hub, spec, &h, why);
+	spec_free(spec);
+	if (!err) {
+		introduce(&h);
+		err = hub_run(&h, why);
+	}
+	if (!err)
+		farewell(&h);
+	hub_close(&h);
+	return err;
+}
+
+static enum err check(size_t n_words, const char *const *words, struct why *why)
+{
+	if (!n_words || strchr(words[0], '='))
+		return err_why(why, ERR_usage,
+			"no spec is given: shoal-coordinator serve SPEC --data DIR --dir DIR");
+	if (!opt.hub.data)
+		return err_why(why, ERR_usage,
+			"--data DIR is missing: the folder that prepare made for this spec");
+	if (!opt.hub.dir)
+		return err_why(why, ERR_usage, "--dir DIR is missing: the folder of the run");
+	if (opt.hub.timeout_ns < 2 * opt.hub.heartbeat_ns)
+		return err_why(why, ERR_usage,
+			"--timeout must be at least twice --heartbeat, or every link is lost");
+	return ERR_OK;
+}
+
+int command_serve(int argc, char **argv)
+{
+	const char *words[1 + SETS_MAX];
+	size_t n = 0;
+	struct why why = {0};
+	if (option_read(rows, N_ROWS, argc, argv, words, 1 + SETS_MAX, &n, &why)) {
+		why.code = ERR_usage;
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
+	}
+	if (opt.help)
+		return usage();
+	if (opt.print_config) {
+		option_print(rows, N_ROWS, stdout);
+		return PROGRAM_ok;
+	}
+	opt.hub.port = (uint16_t)opt.port;
+	opt.hub.link_port = (uint16_t)opt.link_port;
+	opt.hub.invite_uses = (uint32_t)opt.uses;
+	opt.hub.connections_most = (uint32_t)opt.connections;
+	enum err err = check(n, words, &why);
+	if (!err)
+		err = serve(words[0], words + 1, n - 1, &why);
+	return err ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
+}

@@ -1,0 +1,294 @@
+#include "coordinator/hub.h"
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signal.h"
+#include "coordinator/hub_link.h"
+#include "coordinator/hub_round.h"
+#include "coordinator/view.h"
+#include "net/https_server.h"
+
+#define BEAT_MS 250
+#define PEERS_PER_BEAT 32 /* told to pages */
+#define MAILS_PER_TURN 256
+#define PENDING_MOST 1000             /* refusals of one beat that are stored with their text */
+#define END_GRACE (10 * CLOCK_SECOND) /* for peers to leave by themselves at the end */
+
+/* ---- members */
+
+struct hub_member *hub_member(struct hub *h, uint32_t number)
+{
+	if (number >= h->n_members) {
+		uint32_t n = number + 1;
+		h->members = alloc_must_resize(h->members, n, sizeof *h->members);
+		for (uint32_t i = h->n_members; i < n; i++) {
+			uint32_t shards = h->run.files.n_shards;
+			h->members[i] = (struct hub_member){
+				.pushed = alloc_must_zero(shards, sizeof(uint64_t)),
+				.arrived = alloc_must_zero(shards, sizeof(struct hub_arrival))};
+		}
+		h->n_members = n;
+	}
+	return &h->members[number];
+}
+
+void hub_roster_changed(struct hub *h, uint64_t now)
+{
+	struct why why;
+	size_t n;
+	if (members_renew(h->run.members, &why)) {
+		hub_fail(h, &why);
+		return;
+	}
+	uint8_t *keys = members_links(h->run.members, &n);
+	link_admit(h->link, keys, n);
+	free(keys);
+	for (uint32_t i = MEMBERS_FIRST; i < members_end(h->run.members); i++) {
+		if (!members_at(h->run.members, i))
+			continue;
+		rounds_on_joined(h->rounds, i, now);
+		if (hub_member(h, i)->linked)
+			hub_link_roster(h, i);
+	}
+	h->changed = true;
+}
+
+enum err hub_kick(struct hub *h, uint32_t number, uint64_t now)
+{
+	struct why why;
+	store_begin(h->run.store);
+	if (members_remove(h->run.members, number)) {
+		store_rollback(h->run.store);
+		return ERR_missing;
+	}
+	enum err err = store_commit(h->run.store, &why);
+	if (err) {
+		hub_fail(h, &why);
+		return err;
+	}
+	struct hub_member *m = hub_member(h, number);
+	const struct hub_refused r = {.what = "kick", .member = number};
+	if (m->linked)
+		hub_link_refusal(h, number, &r, ERR_unknown_peer,
+			"the operator has removed this peer from the run");
+	hub_link_cancel(h, number);
+	m->linked = false;
+	m->changed = true;
+	rounds_on_gone(h->rounds, number, now);
+	hub_roster_changed(h, now);
+	return ERR_OK;
+}
+
+void hub_pause(struct hub *h, bool paused, uint64_t now)
+{
+	struct why why;
+	store_begin(h->run.store);
+	store_put_number(h->run.store, "paused", paused);
+	if (store_commit(h->run.store, &why)) {
+		hub_fail(h, &why);
+		return;
+	}
+	rounds_on_pause(h->rounds, paused, now);
+}
+
+/* ---- refusals */
+
+void hub_refuse(struct hub *h, const struct hub_refused *r, const struct why *why)
+{
+	struct store_refusal row = {.at_s = clock_wall_s(),
+		.member = r->member,
+		.round = r->round,
+		.shard = r->shard,
+		.code = why->code};
+	memcpy(row.what, r->what, strnlen(r->what, sizeof row.what - 1));
+	memcpy(row.text, why->text, sizeof row.text);
+	row.text[sizeof row.text - 1] = 0;
+	log_at(coord, 2, "%s of member %u refused (%s): %s", r->what, r->member,
+		err_name(why->code), why->text);
+	h->refusals++;
+	if (r->member != MEMBERS_NONE)
+		hub_member(h, r->member)->refusals++;
+	if (h->n_pending == PENDING_MOST)
+		return; /* a flood: the count goes on, the sentences repeat anyway */
+	h->pending = alloc_must_resize(h->pending, h->n_pending + 1, sizeof *h->pending);
+	h->pending[h->n_pending++] = row;
+}
+
+void hub_store_refusals(struct hub *h)
+{
+	struct why why;
+	if (!h->n_pending)
+		return;
+	store_begin(h->run.store);
+	for (size_t i = 0; i < h->n_pending; i++) {
+		store_refusal_add(h->run.store, &h->pending[i]);
+		feed_tell(h->feed, "refusal", view_refusal(&h->pending[i]));
+	}
+	h->n_pending = 0;
+	if (store_commit(h->run.store, &why))
+		hub_fail(h, &why);
+}
+
+/* ---- the loop */
+
+void hub_fail(struct hub *h, const struct why *why)
+{
+	if (h->failed.code)
+		return;
+	h->failed = *why;
+	h->stop = true;
+	log_warn(coord, "stopping: %s", why->text);
+	if (h->base)
+		event_base_loopbreak(h->base);
+}
+
+void hub_settle(struct hub *h, uint64_t now)
+{
+	struct rounds_action a;
+	while (!h->stop && (a = rounds_next(h->rounds)).kind != ROUNDS_none) {
+		hub_round_act(h, &a, now);
+		h->changed = true;
+	}
+	uint64_t at = rounds_deadline(h->rounds);
+	if (at == UINT64_MAX || h->stop) {
+		event_del(h->on_timer);
+		return;
+	}
+	uint64_t wait = at > now ? at - now : 0;
+	struct timeval tv = {.tv_sec = (time_t)(wait / CLOCK_SECOND),
+		.tv_usec = (suseconds_t)(wait % CLOCK_SECOND / 1000 + 1)};
+	event_add(h->on_timer, &tv);
+}
+
+static void take_mail(struct hub *h, struct mail *m, uint64_t now)
+{
+	struct link_event *e = link_event_of(m);
+	if (e)
+		hub_link_event(h, e, now);
+	else if (desk_is_job(m))
+		hub_round_done(h, (struct desk_job *)m, now);
+	m->drop(m);
+	hub_settle(h, now);
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *arg)
+{
+	struct hub *h = arg;
+	struct mail *m;
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < MAILS_PER_TURN && !h->stop && (m = mailbox_take(h->mail)); i++)
+		take_mail(h, m, clock_now_ns());
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct hub *h = arg;
+	(void)fd;
+	(void)what;
+	rounds_tick(h->rounds, clock_now_ns());
+	hub_settle(h, clock_now_ns());
+}
+
+static void on_signal(evutil_socket_t fd, short what, void *arg)
+{
+	struct hub *h = arg;
+	(void)fd;
+	(void)what;
+	log_at(coord, 1, "asked to stop");
+	h->stop = true;
+	event_base_loopbreak(h->base);
+}
+
+static void tell_pages(struct hub *h, uint64_t now)
+{
+	int told = 0;
+	for (uint32_t i = 0; i < h->n_members && told < PEERS_PER_BEAT; i++) {
+		if (!h->members[i].changed || !members_at(h->run.members, i))
+			continue;
+		feed_tell(h->feed, "peer", view_peer(h, i, now));
+		h->members[i].changed = false;
+		told++;
+	}
+	if (h->changed)
+		feed_tell(h->feed, "overview", view_overview(h, now));
+	h->changed = false;
+}
+
+static bool over(const struct hub *h, uint64_t now)
+{
+	if (!h->config.exit_at_end || !h->ended || h->snapshot_due)
+		return false;
+	for (uint32_t i = 0; i < h->n_members; i++)
+		if (h->members[i].linked && now < h->ended_ns + END_GRACE)
+			return false;
+	return true;
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+	struct hub *h = arg;
+	uint64_t now = clock_now_ns();
+	(void)fd;
+	(void)what;
+	hub_store_refusals(h);
+	tell_pages(h, now);
+	if (over(h, now)) {
+		h->stop = true;
+		event_base_loopbreak(h->base);
+	}
+}
+
+enum err hub_run(struct hub *h, struct why *why)
+{
+	const struct timeval beat = {.tv_usec = BEAT_MS * 1000};
+	h->on_mail = event_new(h->base, mailbox_fd(h->mail), EV_READ | EV_PERSIST, on_mail, h);
+	h->on_timer = event_new(h->base, -1, 0, on_timer, h);
+	h->on_beat = event_new(h->base, -1, EV_PERSIST, on_beat, h);
+	event_add(h->on_mail, NULL);
+	event_add(h->on_beat, &beat);
+	if (signal_fd() >= 0) {
+		h->on_signal = event_new(h->base, signal_fd(), EV_READ | EV_PERSIST, on_signal, h);
+		event_add(h->on_signal, NULL);
+	}
+	if (h->snapshot_due)
+		hub_round_snapshot(h);
+	h->changed = true;
+	hub_settle(h, clock_now_ns());
+	if (!h->stop)
+		event_base_dispatch(h->base);
+	if (!h->failed.code)
+		hub_store_refusals(h);
+	return h->failed.code ? err_why(why, h->failed.code, "%s", h->failed.text) : ERR_OK;
+}
+
+void hub_close(struct hub *h)
+{
+	/* The link says goodbye to peers; what the desk has begun is finished first. */
+	desk_free(h->desk);
+	link_free(h->link);
+	feed_free(h->feed);
+	https_server_free(h->https);
+	struct event *const events[] = {h->on_mail, h->on_timer, h->on_signal, h->on_beat};
+	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+		if (events[i])
+			event_free(events[i]);
+	if (h->base)
+		event_base_free(h->base);
+	if (h->mail)
+		mailbox_free(h->mail);
+	rounds_free(h->rounds);
+	for (uint32_t i = 0; i < h->n_members; i++) {
+		free(h->members[i].pushed);
+		free(h->members[i].arrived);
+	}
+	free(h->members);
+	free(h->pending);
+	free(h->statement);
+	free(h->invite_path);
+	manifest_free(h->manifest);
+	run_release(&h->run);
+}

@@ -1,0 +1,140 @@
+/*
+ * The hub: the coordinator's control loop.  It owns the round machine and everything of the run,
+ * hears from the data plane, the desk, HTTP and timers, and carries out what the machine decides.
+ * One thread, the one that calls hub_run.
+ */
+#ifndef COORDINATOR_HUB_H
+#define COORDINATOR_HUB_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/err.h"
+#include "coordinator/desk.h"
+#include "coordinator/feed.h"
+#include "coordinator/rounds.h"
+#include "coordinator/run.h"
+#include "model/manifest.h"
+#include "net/link.h"
+
+struct event;
+struct event_base;
+struct https_server;
+
+#define HUB_CONTRIBUTION 1 /* kinds of objects */
+#define HUB_RECORD 2
+#define HUB_PUSH_MOST ((size_t)64 << 20) /* larger records are fetched, not pushed */
+
+/* What is known of a member beside what the machine and the roster know. */
+struct hub_member {
+	bool linked, changed; /* changed: pages have not heard of it */
+	uint64_t instance;
+	char version[STORE_NAME];
+	uint64_t sequence; /* of the ledger entry that its replica stands at */
+	shoal_heartbeat told;
+	uint64_t heard_ns;
+	uint64_t bytes_up, bytes_down, refusals; /* since this process began */
+	uint64_t *pushed;            /* refs of records that are on the way; n_shards, 0: none */
+	struct hub_arrival *arrived; /* by shard, in the open round */
+};
+
+struct hub_arrival {
+	bool have;
+	struct hash id;
+};
+
+/* When the last rounds were committed and what the ledger held then: the speed that pages show. */
+#define HUB_PACE 16u
+struct hub_pace {
+	uint64_t at_ns, tokens;
+};
+
+struct hub_config {
+	const char *dir, *data;
+	const char *address, *public_address;
+	uint16_t port, link_port;
+	const char *invite_file; /* NULL: DIR/join.link */
+	uint64_t invite_expires_ns;
+	uint32_t invite_uses;
+	uint64_t memory; /* for objects that are being received */
+	uint64_t heartbeat_ns, timeout_ns;
+	uint32_t connections_most;
+	bool exit_at_end;
+};
+
+struct hub {
+	struct hub_config config;
+	struct run run;
+	struct manifest *manifest;
+	char token[65];    /* the operator's */
+	char *invite_path; /* the file with the join link */
+	char *statement;
+	struct rounds *rounds;
+	struct mailbox *mail;
+	struct desk *desk;
+	struct link *link;
+	struct event_base *base;
+	struct event *on_mail, *on_timer, *on_signal, *on_beat;
+	struct https_server *https;
+	struct feed *feed;
+	struct hub_member *members; /* by number */
+	uint32_t n_members;
+
+	uint64_t start_ns, opened_s; /* opened_s: of the open round, wall clock */
+	uint64_t announced;          /* the open round, once it is on disk; 0: none */
+	uint32_t dropped;            /* out of the open round */
+	uint64_t bytes_up;           /* accepted in the open round */
+	uint32_t validator; /* member asked for the loss of the state before the open round */
+	uint64_t validates; /* the round that state is of */
+	bool have_loss;
+	struct store_loss first_loss, last_loss;
+	struct store_round_sum sum; /* of all rounds */
+	struct hub_pace pace[HUB_PACE];
+	uint32_t n_pace;
+	uint64_t refusals; /* all, ever */
+	uint64_t diverged; /* reports of another state than ours */
+	bool snapshot_due; /* one is being written */
+	bool ended;        /* the machine has finished */
+	uint64_t ended_ns;
+	bool changed;                  /* pages have not heard of the overview */
+	bool stop;                     /* leave the loop */
+	struct why failed;             /* why it was left; code ERR_OK: as asked */
+	struct why alarm;              /* what people should know: code ERR_OK: nothing */
+	struct store_refusal *pending; /* refusals not yet in the store */
+	size_t n_pending;
+};
+
+/* Opens everything, binds, restores; the sentence says what is in the way.  hub_close in any case.
+ * spec is borrowed for the call. */
+enum err hub_open(const struct hub_config *config, const struct spec *spec, struct hub *h,
+	struct why *why) MUST_CHECK;
+/* Until asked to stop (signal, operator, end of the run): ERR_OK, or what went wrong. */
+enum err hub_run(struct hub *h, struct why *why) MUST_CHECK;
+/* Says goodbye to peers and pages. */
+void hub_close(struct hub *h);
+
+/* ---- for the hub's own files and the API */
+
+/* After every event: carry out what the machine decided, set the timer, tell the pages. */
+void hub_settle(struct hub *h, uint64_t now);
+/* The first failure that the coordinator cannot work around ends it. */
+void hub_fail(struct hub *h, const struct why *why);
+/* Room for what is known of a member. */
+struct hub_member *hub_member(struct hub *h, uint32_t number);
+
+struct hub_refused {
+	const char *what; /* contribution, join, hello, ... */
+	uint32_t member;  /* MEMBERS_NONE: not known */
+	uint64_t round;
+	uint32_t shard;
+};
+/* Count it and show it. */
+void hub_refuse(struct hub *h, const struct hub_refused *r, const struct why *why);
+/* Refusals since the last call go to the store. */
+void hub_store_refusals(struct hub *h);
+
+/* The roster has changed on disk: renew it, admit, tell everybody. */
+void hub_roster_changed(struct hub *h, uint64_t now);
+void hub_pause(struct hub *h, bool paused, uint64_t now);
+/* ERR_missing. */
+enum err hub_kick(struct hub *h, uint32_t number, uint64_t now) MUST_CHECK;
+
+#endif

@@ -1,0 +1,154 @@
+#include "coordinator/hub_gate.h"
+#include <string.h>
+#include "base/alloc.h"
+#include "base/log.h"
+#include "coordinator/failpoint.h"
+
+/* Answer the sender; what it can be blamed for is counted. */
+static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct hub_refused *r,
+	const struct why *why)
+{
+	link_answer(h->link, key, ref, why->code, why->text);
+	if (why->code == ERR_nomem || why->code == ERR_full || why->code == ERR_io) {
+		log_warn(coord, "a contribution of member %u is lost: %s", r->member, why->text);
+		h->alarm = *why;
+	} else {
+		hub_refuse(h, r, why);
+	}
+}
+
+static struct gate_expect expectation(
+	struct hub *h, uint32_t number, const struct contribution *says, struct span *spans)
+{
+	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct hub_arrival *a = &hub_member(h, number)->arrived[says->shard];
+	struct gate_expect e = {.run = h->run.spec->id,
+		.parent = run_head(&h->run).hash,
+		.round = rounds_round(h->rounds),
+		.shard = says->shard,
+		.n = h->run.files.n[says->shard],
+		.codec = h->run.codec,
+		.peer = number,
+		.sequence_tokens = h->run.spec->train.seq,
+		.have = a->have,
+		.have_id = a->id};
+	memcpy(e.key, members_at(h->run.members, number)->sign, sizeof e.key);
+	if (m && m->assigned && h->announced) {
+		e.n_assigned = m->n_spans;
+		memcpy(spans, m->spans, sizeof m->spans);
+	}
+	return e;
+}
+
+void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
+{
+	struct contribution_view v;
+	struct why why = {0};
+	struct hub_refused r = {.what = "contribution", .member = number};
+	hub_member(h, number)->bytes_up += e->payload_len;
+	enum err err = contribution_parse(e->payload, e->payload_len, &v, &why);
+	if (!err) {
+		r.round = v.says.round;
+		r.shard = v.says.shard;
+		if (v.says.shard >= h->run.files.n_shards)
+			err = err_why(&why, ERR_shape,
+				"there is no shard %u: the model of this run has %u", v.says.shard,
+				h->run.files.n_shards);
+	}
+	if (err) {
+		refuse(h, e->key, e->ref, &r, &why);
+		return;
+	}
+	struct desk_job *j = desk_job_new(DESK_gate);
+	memcpy(j->gate.link, e->key, sizeof j->gate.link);
+	j->gate.ref = e->ref;
+	j->gate.bytes = e->payload;
+	j->gate.len = e->payload_len;
+	j->gate.says = v.says;
+	j->gate.expect = expectation(h, number, &v.says, j->gate.spans);
+	e->payload = NULL;
+	desk_put(h->desk, j);
+}
+
+/* The round may have moved on while the desk was looking. */
+static enum err still_wanted(struct hub *h, const struct desk_gate *g, struct why *why)
+{
+	const struct rounds_member *m = rounds_member(h->rounds, g->expect.peer);
+	const struct hub_arrival *a = &hub_member(h, g->expect.peer)->arrived[g->says.shard];
+	struct ledger_head head = run_head(&h->run);
+	if (!h->announced || g->says.round != h->announced ||
+		!hash_equal(&g->says.parent, &head.hash))
+		return err_why(why, ERR_wrong_round,
+			"round %llu was closed while the contribution was checked: it travels with "
+			"the next one",
+			(unsigned long long)g->says.round);
+	if (!m || !m->assigned)
+		return err_why(why, ERR_wrong_round,
+			"round %llu goes on without this peer, which was away for too long",
+			(unsigned long long)g->says.round);
+	if (a->have && hash_equal(&a->id, &g->id))
+		return err_why(why, ERR_duplicate, "the contribution was received already");
+	if (a->have)
+		return err_why(why, ERR_exists,
+			"peer %u contributed to shard %u already, something else: the first one "
+			"counts",
+			g->expect.peer, g->says.shard);
+	return ERR_OK;
+}
+
+static enum err keep(struct hub *h, const struct desk_gate *g, uint64_t now, struct why *why)
+{
+	uint64_t sequences = span_count(g->says.spans, g->says.n_spans);
+	const struct store_contribution row = {.shard = g->says.shard,
+		.peer = g->expect.peer,
+		.round = g->says.round,
+		.sequences = sequences,
+		.bytes = g->len,
+		.id = g->id,
+		.blob = g->blob};
+	store_begin(h->run.store);
+	store_contribution_add(h->run.store, &row);
+	if (!rounds_on_contribution(h->rounds, g->expect.peer, sequences, now)) {
+		store_rollback(h->run.store);
+		return err_why(why, ERR_tokens,
+			"the shards of one round must be trained on the same data: this one says "
+			"%llu sequences",
+			(unsigned long long)sequences);
+	}
+	enum err err = store_commit(h->run.store, why);
+	if (err) {
+		hub_fail(h, why); /* the machine counts it already */
+		return err;
+	}
+	failpoint(FAILPOINT_contribution_stored);
+	struct hub_arrival *a = &hub_member(h, g->expect.peer)->arrived[g->says.shard];
+	*a = (struct hub_arrival){.have = true, .id = g->id};
+	h->bytes_up += g->len;
+	return ERR_OK;
+}
+
+void hub_gate_done(struct hub *h, struct desk_job *j, uint64_t now)
+{
+	struct desk_gate *g = &j->gate;
+	const struct hub_refused r = {.what = "contribution",
+		.member = g->expect.peer,
+		.round = g->says.round,
+		.shard = g->says.shard};
+	bool stored = !j->why.code;
+	enum err err = j->why.code;
+	if (!err)
+		err = still_wanted(h, g, &j->why);
+	if (!err)
+		err = keep(h, g, now, &j->why);
+	if (!err || err == ERR_duplicate) {
+		link_answer(h->link, g->link, g->ref, ERR_OK, NULL);
+		return;
+	}
+	if (stored) {
+		struct desk_job *drop = desk_job_new(DESK_drop);
+		drop->drop.blobs = alloc_must_zero(1, sizeof *drop->drop.blobs);
+		drop->drop.blobs[drop->drop.n++] = g->blob;
+		desk_put(h->desk, drop);
+	}
+	refuse(h, g->link, g->ref, &r, &j->why);
+}

@@ -1,0 +1,102 @@
+#include "coordinator/hub_invite.h"
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "net/https_server.h"
+
+static const char *const bridges[] = {"docker", "br-", "veth", "virbr", "cni", "flannel"};
+
+static bool is_bridge(const char *name)
+{
+	for (size_t i = 0; i < sizeof bridges / sizeof *bridges; i++)
+		if (!strncmp(name, bridges[i], strlen(bridges[i])))
+			return true;
+	return false;
+}
+
+static void own_address(char host[static JOINLINK_HOST])
+{
+	struct ifaddrs *all = NULL;
+	snprintf(host, JOINLINK_HOST, "127.0.0.1");
+	if (getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+		if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) ||
+			a->ifa_flags & IFF_LOOPBACK || is_bridge(a->ifa_name))
+			continue;
+		struct sockaddr_in in;
+		memcpy(&in, a->ifa_addr, sizeof in);
+		inet_ntop(AF_INET, &in.sin_addr, host, JOINLINK_HOST);
+		break;
+	}
+	freeifaddrs(all);
+}
+
+void hub_invite_where(
+	const struct hub *h, struct invites_wish *out, char host[static JOINLINK_HOST])
+{
+	static const char *const everywhere[] = {"*", "0.0.0.0", "::", "[::]"};
+	const char *said = h->config.public_address ? h->config.public_address : h->config.address;
+	bool any = false;
+	for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
+		any |= !strcmp(said, everywhere[i]);
+	if (any) {
+		own_address(host);
+	} else {
+		size_t n = strlen(said);
+		bool brackets = said[0] == '[' && said[n - 1] == ']';
+		snprintf(host, JOINLINK_HOST, "%.*s", (int)(brackets ? n - 2 : n), said + brackets);
+	}
+	out->host = host;
+	out->port = https_server_port(h->https);
+}
+
+static bool still_good(struct hub *h, const struct invites_wish *wish)
+{
+	uint8_t *text = NULL;
+	size_t n;
+	struct joinlink l;
+	struct invite i;
+	struct store_invite row;
+	struct why why;
+	struct sign_public key = sign_public_of(h->run.keys.run);
+	if (file_read(h->invite_path, 4096, &text, &n, &why))
+		return false;
+	text[strcspn((char *)text, "\r\n")] = 0;
+	bool good = !joinlink_parse((const char *)text, &l, &why) && !strcmp(l.host, wish->host) &&
+		    l.port == wish->port && hash_equal(&l.run, &h->run.spec->id) &&
+		    !memcmp(l.key.b, key.b, sizeof key.b) &&
+		    !invite_open(l.invite, &l.run, &key, clock_wall_s(), &i, &why) &&
+		    !store_invite_find(h->run.store, i.id, &row, &why) && !row.revoked;
+	free(text);
+	return good;
+}
+
+enum err hub_invite_file(struct hub *h, struct why *why)
+{
+	char host[JOINLINK_HOST], link[JOINLINK_MAX];
+	struct invites_wish wish = {.uses = h->config.invite_uses};
+	h->invite_path = h->config.invite_file ? alloc_must_strdup(h->config.invite_file)
+					       : alloc_must_printf("%s/join.link", h->config.dir);
+	if (h->config.invite_expires_ns)
+		wish.expires_s = clock_wall_s() + h->config.invite_expires_ns / CLOCK_SECOND;
+	hub_invite_where(h, &wish, host);
+	if (still_good(h, &wish))
+		return ERR_OK;
+	enum err err =
+		invites_make(h->run.store, &h->run.spec->id, h->run.keys.run, &wish, link, why);
+	if (err)
+		return err;
+	char *line = alloc_must_printf("%s\n", link);
+	err = file_write(h->invite_path, line, strlen(line), 0600, why);
+	free(line);
+	return err;
+}

@@ -1,0 +1,223 @@
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "coordinator/api.h"
+#include "coordinator/hub.h"
+#include "coordinator/hub_restore.h"
+#include "coordinator/hub_invite.h"
+#include "net/https_server.h"
+#include "net/statement.h"
+
+/* ---- the data to train on */
+
+static enum err check_blob(
+	const char *data, const struct hash *name, uint64_t bytes, struct why *why)
+{
+	char hex[HASH_HEX];
+	struct stat st;
+	hash_hex(name, hex);
+	char *path = alloc_must_printf("%s/blobs/%s", data, hex);
+	enum err err = ERR_OK;
+	if (stat(path, &st))
+		err = file_why(why, "read", path, errno);
+	else if (bytes && (uint64_t)st.st_size != bytes)
+		err = err_why(why, ERR_hash,
+			"%s has %llu bytes, the manifest says %llu: prepare "
+			"the data again",
+			path, (unsigned long long)st.st_size, (unsigned long long)bytes);
+	free(path);
+	return err;
+}
+
+static enum err check_split(const char *data, const struct manifest_split *s, struct why *why)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; !err && i < s->n_shards; i++)
+		err = check_blob(data, &s->shards[i].hash, s->shards[i].bytes, why);
+	return err;
+}
+
+static enum err open_data(struct hub *h, const struct spec *spec, struct why *why)
+{
+	if (hash_is_zero(&spec->manifest))
+		return err_why(why, ERR_spec,
+			"the spec names no data: shoal-coordinator prepare TEXT --out DIR --spec "
+			"SPEC --write-spec RUN fills it in");
+	char *path = alloc_must_printf("%s/manifest.json", h->config.data);
+	enum err err = manifest_load(path, &h->manifest, why);
+	free(path);
+	if (err)
+		return err;
+	if (!hash_equal(&h->manifest->id, &spec->manifest))
+		return err_why(why, ERR_spec,
+			"the spec is for other data than %s holds: give the folder that prepare "
+			"made with this spec",
+			h->config.data);
+	if (h->manifest->vocab > spec->model.vocab)
+		return err_why(why, ERR_spec, "the data has %u tokens, model.vocab is %u",
+			h->manifest->vocab, spec->model.vocab);
+	err = check_blob(h->config.data, &h->manifest->id, 0, why);
+	if (!err)
+		err = check_blob(h->config.data, &h->manifest->tokenizer, 0, why);
+	if (!err)
+		err = check_split(h->config.data, &h->manifest->train, why);
+	if (!err)
+		err = check_split(h->config.data, &h->manifest->validation, why);
+	return err;
+}
+
+static enum err open_run(struct hub *h, const struct spec *spec, struct why *why)
+{
+	char hex[HASH_HEX], *weights = NULL;
+	hash_hex(&spec->init, hex);
+	if (!hash_is_zero(&spec->init))
+		weights = alloc_must_printf("%s/blobs/%s", h->config.data, hex);
+	struct hash have = {{0}};
+	enum err err = ERR_OK;
+	if (weights && (hash_file(weights, &have, NULL) || !hash_equal(&have, &spec->init)))
+		err = err_why(why, ERR_missing,
+			"the initial weights of the spec are not at %s: put the safetensors file "
+			"there under its hash",
+			weights);
+	const struct run_config c = {
+		.dir = h->config.dir, .spec = spec, .weights = weights, .serving = true};
+	if (!err)
+		err = run_open(&c, &h->run, why);
+	free(weights);
+	return err;
+}
+
+/* ---- what the process itself needs */
+
+static enum err open_token(struct hub *h, struct why *why)
+{
+	char *path = alloc_must_printf("%s/keys/operator.token", h->config.dir);
+	uint8_t *text = NULL, secret[32];
+	size_t n = 0;
+	enum err err = file_read(path, 1024, &text, &n, why);
+	if (err == ERR_missing) {
+		rng_secret(secret, sizeof secret);
+		for (size_t i = 0; i < sizeof secret; i++)
+			snprintf(h->token + 2 * i, 3, "%02x", secret[i]);
+		err = file_write(path, h->token, 64, 0600, why);
+	} else if (!err && strspn((const char *)text, "0123456789abcdef") < 64) {
+		err = err_why(why, ERR_syntax,
+			"%s is not a token: remove it, and a new one is made", path);
+	} else if (!err) {
+		memcpy(h->token, text, 64);
+	}
+	free(text);
+	free(path);
+	return err;
+}
+
+static void open_desk(struct hub *h)
+{
+	const struct desk_config c = {.files = h->run.files,
+		.blobs = h->run.blobs,
+		.codec = h->run.codec,
+		.rule = h->run.rule,
+		.spec = h->run.spec->text,
+		.dir = h->run.dir,
+		.events = h->mail};
+	h->desk = desk_new(&c);
+}
+
+static size_t largest_contribution(const struct hub *h)
+{
+	size_t most = 0;
+	for (uint32_t i = 0; i < h->run.files.n_shards; i++) {
+		size_t one = contribution_bound(&h->run.codec, h->run.files.n[i]);
+		most = one > most ? one : most;
+	}
+	return most;
+}
+
+static enum err open_link(struct hub *h, struct why *why)
+{
+	struct link_config c;
+	char bind[LINK_ADDRESS];
+	size_t most = largest_contribution(h), n;
+	link_config_init(&c);
+	snprintf(bind, sizeof bind, "%s:%u", h->config.address, h->config.link_port);
+	c.role = LINK_coordinator;
+	memcpy(c.public_key, h->run.keys.curve.public_key, LINK_KEY);
+	memcpy(c.secret_key, h->run.keys.curve.secret_key, LINK_KEY);
+	c.bind = bind;
+	c.events = h->mail;
+	rng_secret(&c.seed, sizeof c.seed);
+	c.heartbeat_ns = h->config.heartbeat_ns;
+	c.timeout_ns = h->config.timeout_ns;
+	c.connections_most = h->config.connections_most;
+	c.receive_most = h->config.memory;
+	c.kinds[0] = (struct transfer_kind){HUB_CONTRIBUTION, most};
+	c.n_kinds = 1;
+	if (h->config.memory < most)
+		return err_why(why, ERR_range,
+			"--memory is %llu bytes, one contribution may have %zu: give more",
+			(unsigned long long)h->config.memory, most);
+	enum err err = link_new(&c, &h->link, why);
+	if (err)
+		return err;
+	uint8_t *keys = members_links(h->run.members, &n);
+	link_admit(h->link, keys, n);
+	free(keys);
+	return ERR_OK;
+}
+
+static enum err open_https(struct hub *h, struct why *why)
+{
+	struct https_server_config c;
+	char bind[LINK_ADDRESS];
+	https_server_config_init(&c);
+	snprintf(bind, sizeof bind, "%s:%u", h->config.address, h->config.port);
+	c.bind = bind;
+	c.tls = h->run.keys.tls;
+	c.routes = api_routes(&c.n_routes);
+	c.arg = h;
+	enum err err = https_server_new(h->base, &c, &h->https, why);
+	if (err)
+		return err;
+	struct statement s = {.run = h->run.spec->id,
+		.spki = tls_spki(h->run.keys.tls),
+		.from_s = clock_wall_s(),
+		.to_s = clock_wall_s() + STATEMENT_VALID_S};
+	memcpy(s.curve, h->run.keys.curve.public_key, sizeof s.curve);
+	h->statement = statement_make(&s, h->run.keys.run);
+	return ERR_OK;
+}
+
+enum err hub_open(
+	const struct hub_config *config, const struct spec *spec, struct hub *h, struct why *why)
+{
+	*h = (struct hub){.config = *config, .start_ns = clock_now_ns(), .run.lock = -1};
+	enum err err = open_data(h, spec, why);
+	if (!err)
+		err = open_run(h, spec, why);
+	if (!err)
+		err = open_token(h, why);
+	if (!err)
+		err = hub_restore(h, clock_now_ns(), why);
+	if (err)
+		return err;
+	h->mail = mailbox_new();
+	h->base = event_base_new();
+	if (!h->base)
+		return err_why(why, ERR_nomem, "no event loop");
+	h->feed = feed_new(h->base, clock_wall_s());
+	open_desk(h);
+	err = open_link(h, why);
+	if (!err)
+		err = open_https(h, why);
+	if (!err)
+		err = hub_invite_file(h, why);
+	return err;
+}

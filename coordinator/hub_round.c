@@ -1,0 +1,469 @@
+#include "coordinator/hub_round.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "coordinator/failpoint.h"
+#include "coordinator/hub_gate.h"
+#include "coordinator/hub_link.h"
+#include "coordinator/view.h"
+
+/* Commits what the caller has written; a store that does not take it is the end. */
+static bool commit(struct hub *h)
+{
+	struct why why;
+	if (!store_commit(h->run.store, &why))
+		return true;
+	hub_fail(h, &why);
+	return false;
+}
+
+/* Where the sequence numbers are: beside the plan and the ledger, so that every one of them is in
+ * exactly one place. */
+static void put_numbers(struct hub *h)
+{
+	size_t n;
+	const struct span *pool = rounds_pool(h->rounds, &n);
+	store_pool_put(h->run.store, pool, n);
+	store_put_number(h->run.store, "cursor", rounds_cursor(h->rounds));
+}
+
+static void forget_arrivals(struct hub *h, uint32_t number)
+{
+	struct hub_member *m = hub_member(h, number);
+	memset(m->arrived, 0, h->run.files.n_shards * sizeof *m->arrived);
+}
+
+static void end_round(struct hub *h)
+{
+	for (uint32_t i = 0; i < h->n_members; i++)
+		forget_arrivals(h, i);
+	h->announced = 0;
+	h->dropped = 0;
+	h->bytes_up = 0;
+}
+
+/* ---- opening */
+
+static bool loss_due(const struct hub *h, uint64_t round)
+{
+	uint32_t every = h->run.spec->round.validate_every;
+	return every && (!h->have_loss || round >= h->last_loss.round + every);
+}
+
+/* Who measures the loss: the fastest waits least for the others anyway. */
+static uint32_t pick_validator(const struct hub *h)
+{
+	uint32_t best = MEMBERS_NONE;
+	double speed = -1;
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		if (!m || !m->assigned || m->speed <= speed)
+			continue;
+		best = i;
+		speed = m->speed;
+	}
+	return best;
+}
+
+static void ask_for_loss(struct hub *h, uint32_t number, uint64_t round)
+{
+	h->validator = number;
+	h->validates = round;
+	store_put_number(h->run.store, "validator", number);
+	store_put_number(h->run.store, "validates", round);
+}
+
+static void open_round(struct hub *h)
+{
+	uint64_t round = rounds_round(h->rounds), before = run_head(&h->run).round;
+	h->opened_s = clock_wall_s();
+	end_round(h);
+	store_begin(h->run.store);
+	store_plan_clear(h->run.store);
+	store_contribution_clear(h->run.store);
+	ask_for_loss(h, loss_due(h, before) ? pick_validator(h) : MEMBERS_NONE, before);
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		if (!m || !m->assigned)
+			continue;
+		struct store_plan p = {
+			.round = round, .member = i, .steps = m->steps, .n_spans = m->n_spans};
+		memcpy(p.spans, m->spans, sizeof p.spans);
+		store_plan_add(h->run.store, &p);
+	}
+	store_put_number(h->run.store, "opened_s", h->opened_s);
+	put_numbers(h);
+	if (!commit(h))
+		return;
+	failpoint(FAILPOINT_plan_stored);
+	h->announced = round;
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		if (m && m->assigned)
+			hub_link_plan(h, i);
+	}
+	log_at(round, 3, "round %llu is open", (unsigned long long)round);
+}
+
+static void drop_member(struct hub *h, uint32_t number)
+{
+	log_at(round, 2, "round %llu goes on without member %u",
+		(unsigned long long)rounds_round(h->rounds), number);
+	h->dropped++;
+	forget_arrivals(h, number);
+	store_begin(h->run.store);
+	store_plan_remove(h->run.store, number);
+	store_contribution_remove(h->run.store, number);
+	put_numbers(h);
+	commit(h);
+}
+
+static void abandon(struct hub *h)
+{
+	log_at(round, 2, "round %llu is abandoned: nobody is left in it",
+		(unsigned long long)rounds_round(h->rounds));
+	end_round(h);
+	store_begin(h->run.store);
+	store_plan_clear(h->run.store);
+	store_contribution_clear(h->run.store);
+	put_numbers(h);
+	commit(h);
+}
+
+/* ---- closing */
+
+struct grouping {
+	struct hub *hub;
+	struct desk_close *close;
+};
+
+static void add_input(void *arg, const struct store_contribution *c)
+{
+	struct grouping *g = arg;
+	const struct store_member *m = members_at(g->hub->run.members, c->peer);
+	if (c->shard >= g->close->n_shards || !m)
+		return;
+	uint32_t n = g->close->counts[c->shard]++;
+	struct closing_input **list = &g->close->inputs[c->shard];
+	*list = alloc_must_resize(*list, n + 1u, sizeof **list);
+	(*list)[n] = (struct closing_input){.peer = c->peer, .blob = c->blob};
+	memcpy((*list)[n].key, m->sign, SIGN_PUBLIC);
+}
+
+static void close_round(struct hub *h)
+{
+	struct desk_job *j = desk_job_new(DESK_close);
+	struct desk_close *c = &j->close;
+	struct grouping g = {h, c};
+	struct why why;
+	c->round = rounds_round(h->rounds);
+	c->parent = run_head(&h->run);
+	c->n_shards = h->run.files.n_shards;
+	c->counts = alloc_must_zero(c->n_shards, sizeof *c->counts);
+	c->inputs = alloc_must_zero(c->n_shards, sizeof *c->inputs);
+	c->out = alloc_must_zero(c->n_shards, sizeof *c->out);
+	if (store_contribution_list(h->run.store, add_input, &g, &why)) {
+		hub_fail(h, &why);
+		desk_job_free(j);
+		return;
+	}
+	desk_put(h->desk, j);
+}
+
+static void store_shard(struct hub *h, const struct closing_out *o)
+{
+	struct buf bytes;
+	buf_init(&bytes, LEDGER_ENTRY_MAX);
+	struct store_entry row = {.sequence = o->entry.sequence,
+		.round = o->entry.round,
+		.shard = o->entry.shard,
+		.count = o->entry.count,
+		.hash = o->hash,
+		.state = o->entry.state,
+		.record = *shared_name(o->record),
+		.bytes = shared_len(o->record)};
+	struct why why;
+	enum err err = ledger_append(h->run.ledger, &o->entry, &why);
+	if (!err && (err = ledger_entry_encode(&o->entry, &bytes)))
+		err_why(&why, err, "no memory for a ledger entry");
+	if (err)
+		hub_fail(h, &why);
+	row.entry = bytes.data;
+	row.entry_len = bytes.len;
+	store_entry_add(h->run.store, &row);
+	buf_release(&bytes);
+}
+
+static struct store_round sum_up(
+	const struct hub *h, const struct desk_close *c, uint64_t tokens, uint64_t now)
+{
+	struct store_round r = {.round = c->round,
+		.tokens = ledger_tokens(h->run.ledger) - tokens,
+		.total_tokens = ledger_tokens(h->run.ledger),
+		.members = c->counts[0],
+		.dropped = h->dropped,
+		.bytes_up = h->bytes_up,
+		.closed_s = clock_wall_s(),
+		.took_ns = now - rounds_opened_ns(h->rounds)};
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		r.bytes_down += shared_len(c->out[i].record);
+	return r;
+}
+
+/* The one transaction that moves the run on. */
+static bool commit_round(
+	struct hub *h, const struct desk_close *c, uint64_t now, struct store_round *row)
+{
+	uint64_t tokens = ledger_tokens(h->run.ledger);
+	failpoint(FAILPOINT_before_commit);
+	store_begin(h->run.store);
+	for (uint32_t i = 0; i < c->n_shards && !h->failed.code; i++)
+		store_shard(h, &c->out[i]);
+	failpoint(FAILPOINT_inside_commit);
+	*row = sum_up(h, c, tokens, now);
+	char *text = run_sign_head(&h->run, &c->head);
+	store_put(h->run.store, "head", text, strlen(text));
+	store_plan_clear(h->run.store);
+	store_contribution_clear(h->run.store);
+	store_round_add(h->run.store, row);
+	put_numbers(h);
+	if (h->failed.code) {
+		store_rollback(h->run.store);
+		free(text);
+		return false;
+	}
+	if (!commit(h)) {
+		free(text);
+		return false;
+	}
+	failpoint(FAILPOINT_after_commit);
+	free(h->run.head_text);
+	h->run.head_text = text;
+	return true;
+}
+
+static void tell_members(struct hub *h, const struct desk_close *c)
+{
+	for (uint32_t i = 0; i < h->n_members; i++) {
+		if (!h->members[i].linked)
+			continue;
+		if (h->members[i].sequence == c->parent.sequence)
+			hub_link_records(h, i, c);
+		hub_link_head(h, i);
+	}
+}
+
+/* What the committed round does not need any more. */
+static void sweep(struct hub *h, const struct desk_close *c)
+{
+	struct desk_job *j = desk_job_new(DESK_drop);
+	size_t cap = 0;
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		cap += c->counts[i];
+	j->drop.sweep = true;
+	j->drop.keep_round = c->round;
+	j->drop.blobs = alloc_must_zero(cap + 1, sizeof *j->drop.blobs);
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		for (uint32_t k = 0; k < c->counts[i]; k++)
+			j->drop.blobs[j->drop.n++] = c->inputs[i][k].blob;
+	desk_put(h->desk, j);
+}
+
+void hub_round_snapshot(struct hub *h)
+{
+	struct desk_job *j = desk_job_new(DESK_snapshot);
+	j->snapshot.head = run_head(&h->run);
+	h->snapshot_due = true;
+	desk_put(h->desk, j);
+}
+
+static void note_round(struct hub *h, const struct store_round *row, uint64_t now)
+{
+	h->sum.rounds++;
+	h->sum.members += row->members;
+	h->sum.bytes_up += row->bytes_up;
+	h->sum.bytes_down += row->bytes_down;
+	h->pace[h->n_pace++ % HUB_PACE] = (struct hub_pace){now, ledger_tokens(h->run.ledger)};
+}
+
+static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
+{
+	const struct desk_close *c = &j->close;
+	struct store_round row;
+	if (j->why.code) {
+		hub_fail(h, &j->why);
+		return;
+	}
+	if (!commit_round(h, c, now, &row))
+		return;
+	trace_event("round", "{s:I, s:I, s:I}", "round", (json_int_t)row.round, "members",
+		(json_int_t)row.members, "tokens", (json_int_t)row.tokens);
+	log_at(round, 3, "round %llu is closed: %u members, %llu tokens",
+		(unsigned long long)row.round, row.members, (unsigned long long)row.tokens);
+	end_round(h);
+	note_round(h, &row, now);
+	tell_members(h, c);
+	rounds_on_committed(h->rounds, ledger_tokens(h->run.ledger), now);
+	failpoint(FAILPOINT_before_sweep);
+	if (c->round % h->run.spec->round.snapshot_every == 0 ||
+		rounds_state(h->rounds) == ROUNDS_finishing)
+		hub_round_snapshot(h);
+	sweep(h, c);
+	feed_tell(h->feed, "round", view_round(&row));
+}
+
+/* ---- snapshots */
+
+struct pruning {
+	struct desk_drop *drop;
+	uint32_t seen;
+	struct store *store;
+};
+
+static void add_record(void *arg, const struct store_entry *e)
+{
+	struct desk_drop *d = arg;
+	d->blobs = alloc_must_resize(d->blobs, d->n + 1, sizeof *d->blobs);
+	d->blobs[d->n++] = e->record;
+}
+
+static void add_snapshot(void *arg, const struct store_snapshot *s)
+{
+	struct pruning *p = arg;
+	if (++p->seen <= 2)
+		return;
+	struct desk_drop *d = p->drop;
+	d->blobs = alloc_must_resize(d->blobs, d->n + 1, sizeof *d->blobs);
+	d->blobs[d->n++] = s->blob;
+	d->unlinked = alloc_must_resize(d->unlinked, d->n_unlinked + 1, sizeof *d->unlinked);
+	d->unlinked[d->n_unlinked++] = s->round;
+}
+
+/* Snapshots before the second newest, and the records before that, are not needed any more. */
+static enum err prune(struct hub *h, struct why *why)
+{
+	struct desk_job *j = desk_job_new(DESK_drop);
+	struct pruning p = {.drop = &j->drop, .store = h->run.store};
+	uint64_t from = 0, done = 0;
+	enum err err = run_kept_from(&h->run, &from, why);
+	if (!err)
+		err = store_get_number(h->run.store, "pruned", 0, &done, why);
+	if (!err)
+		err = store_snapshot_list(h->run.store, add_snapshot, &p, why);
+	const struct store_range records = {
+		done, from > done ? (uint32_t)(from - done) : 0}; /* LIMIT 0 is none */
+	if (!err)
+		err = store_entry_list(h->run.store, &records, add_record, &j->drop, why);
+	if (err) {
+		desk_job_free(j);
+		return err;
+	}
+	store_begin(h->run.store);
+	for (size_t i = 0; i < j->drop.n_unlinked; i++)
+		store_snapshot_remove(h->run.store, j->drop.unlinked[i]);
+	store_put_number(h->run.store, "pruned", from > done ? from : done);
+	err = store_commit(h->run.store, why);
+	failpoint(FAILPOINT_snapshot_stored);
+	if (!err)
+		desk_put(h->desk, j);
+	else
+		desk_job_free(j);
+	return err;
+}
+
+static void on_snapshot(struct hub *h, struct desk_job *j)
+{
+	const struct store_snapshot row = {.round = j->snapshot.head.round,
+		.sequence = j->snapshot.head.sequence,
+		.head = j->snapshot.head.hash,
+		.blob = j->snapshot.blob,
+		.bytes = j->snapshot.bytes};
+	struct why why = j->why;
+	h->snapshot_due = false;
+	if (!j->why.code) {
+		store_begin(h->run.store);
+		store_snapshot_add(h->run.store, &row);
+		if (!store_commit(h->run.store, &why) && !prune(h, &why))
+			return;
+	}
+	/* The run goes on without: the records are still there from the last snapshot on. */
+	log_warn(store, "no snapshot of round %llu: %s", (unsigned long long)row.round, why.text);
+	h->alarm = why;
+}
+
+/* ---- losses */
+
+static void ask_last(struct hub *h, uint32_t number)
+{
+	store_begin(h->run.store);
+	ask_for_loss(h, number, run_head(&h->run).round);
+	if (commit(h))
+		hub_link_plan(h, number);
+}
+
+void hub_round_loss(struct hub *h, uint32_t number, const shoal_validation *v, uint64_t now)
+{
+	struct ledger_head head = run_head(&h->run);
+	const struct store_loss row = {.round = v->round,
+		.tokens = ledger_tokens(h->run.ledger),
+		.nats_per_token = v->nats_per_token,
+		.nats_per_byte = v->nats_per_byte,
+		.measured = v->tokens,
+		.member = number,
+		.at_s = clock_wall_s()};
+	if (v->round != head.round)
+		return; /* the round was closed without it: what its state's tokens were is past */
+	store_begin(h->run.store);
+	store_loss_add(h->run.store, &row);
+	if (!commit(h))
+		return;
+	if (!h->have_loss)
+		h->first_loss = row;
+	h->have_loss = true;
+	h->last_loss = row;
+	h->validator = MEMBERS_NONE;
+	feed_tell(h->feed, "loss", view_loss(&row));
+	if (rounds_state(h->rounds) == ROUNDS_finishing)
+		rounds_on_last_validation(h->rounds, now);
+}
+
+/* ---- dispatch */
+
+static void finish(struct hub *h, uint64_t now)
+{
+	h->ended = true;
+	h->ended_ns = now;
+	log_at(coord, 1, "the run has ended: all tokens are trained");
+	for (uint32_t i = 0; i < h->n_members; i++)
+		if (h->members[i].linked)
+			hub_link_end(h, i);
+}
+
+void hub_round_act(struct hub *h, const struct rounds_action *a, uint64_t now)
+{
+	switch (a->kind) {
+	case ROUNDS_open_round: open_round(h); break;
+	case ROUNDS_drop_member: drop_member(h, a->member); break;
+	case ROUNDS_close_round: close_round(h); break;
+	case ROUNDS_abandon: abandon(h); break;
+	case ROUNDS_last_validation: ask_last(h, a->member); break;
+	case ROUNDS_finish: finish(h, now); break;
+	case ROUNDS_none: break;
+	}
+}
+
+void hub_round_done(struct hub *h, struct desk_job *j, uint64_t now)
+{
+	switch ((enum desk_kind)j->mail.kind) {
+	case DESK_gate: hub_gate_done(h, j, now); break;
+	case DESK_close: on_closed(h, j, now); break;
+	case DESK_snapshot: on_snapshot(h, j); break;
+	case DESK_drop:
+		if (j->why.code)
+			log_warn(store, "something was not removed: %s", j->why.text);
+		break;
+	}
+}

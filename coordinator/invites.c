@@ -1,0 +1,53 @@
+#include "coordinator/invites.h"
+#include <string.h>
+#include "base/clock.h"
+#include "base/hash.h"
+
+enum err invites_make(struct store *s, const struct hash *run, const struct sign_key *key,
+	const struct invites_wish *wish, char link[static JOINLINK_MAX], struct why *why)
+{
+	struct invite i;
+	struct joinlink l = {.port = wish->port, .run = *run, .key = sign_public_of(key)};
+	struct store_invite row = {
+		.created_s = clock_wall_s(), .expires_s = wish->expires_s, .uses = wish->uses};
+	invite_make(wish->expires_s, wish->uses, &i);
+	invite_text(&i, run, key, l.invite);
+	memcpy(l.host, wish->host, strnlen(wish->host, sizeof l.host - 1));
+	memcpy(row.id, i.id, sizeof i.id);
+	store_begin(s);
+	store_invite_add(s, &row);
+	enum err err = store_commit(s, why);
+	if (!err)
+		joinlink_format(&l, link);
+	return err;
+}
+
+enum err invites_check(struct store *s, const char *text, const struct hash *run,
+	const struct sign_key *key, const uint8_t joiner[static SIGN_PUBLIC],
+	char id[static INVITE_ID], struct why *why)
+{
+	struct invite i;
+	struct store_invite row;
+	struct sign_public run_key = sign_public_of(key);
+	bool bound = false;
+	enum err err = invite_open(text, run, &run_key, clock_wall_s(), &i, why);
+	if (!err)
+		err = store_invite_find(s, i.id, &row, why);
+	if (err == ERR_missing)
+		return err_why(why, ERR_invite,
+			"this invite was made, but the coordinator does not remember it: ask for a "
+			"new one");
+	if (!err)
+		err = store_invite_bound(s, i.id, joiner, &bound, why);
+	if (err)
+		return err;
+	memcpy(id, i.id, INVITE_ID);
+	if (row.revoked)
+		return err_why(why, ERR_invite,
+			"this invite was revoked by the operator: ask for a new one");
+	if (!bound && row.uses && row.used >= row.uses)
+		return err_why(why, ERR_invite,
+			"this invite has been used up by %u other peer%s: ask for a new one",
+			row.used, row.used == 1 ? "" : "s");
+	return ERR_OK;
+}
