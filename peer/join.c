@@ -48,27 +48,27 @@ static void usage(FILE *to)
 		to);
 }
 
-/* The link is kept, so that coming back needs none; it holds an invite, so only its user may read
- * it. */
+/* The link that was given, else the one that the folder keeps. */
 static enum err read_link(char *word, struct joinlink *link, struct why *why)
 {
+	if (word)
+		return joinlink_read(word, link, why);
 	char *path = alloc_must_printf("%s/join.link", opt.dir);
-	enum err e;
-	if (word) {
-		char text[JOINLINK_MAX];
-		e = joinlink_read(word, link, why);
-		if (!e) {
-			joinlink_format(link, text);
-			e = file_write(path, text, strlen(text), 0600, why);
-		}
-	} else if (file_exists(path)) {
-		e = joinlink_read(path, link, why);
-	} else {
-		e = err_why(why, ERR_usage,
-			"%s has no run to go on with; give the join link that the operator sent "
-			"you",
-			opt.dir);
-	}
+	enum err e = file_exists(path) ? joinlink_read(path, link, why)
+				       : err_why(why, ERR_usage,
+						 "%s has no run to go on with; give the join link "
+						 "that the operator sent you",
+						 opt.dir);
+	free(path);
+	return e;
+}
+
+/* Kept, so that coming back needs none; it holds an invite, so only its user may read it. */
+static enum err keep_link(const struct joinlink *link, struct why *why)
+{
+	char text[JOINLINK_MAX], *path = alloc_must_printf("%s/join.link", opt.dir);
+	joinlink_format(link, text);
+	enum err e = file_write(path, text, strlen(text), 0600, why);
 	free(path);
 	return e;
 }
@@ -88,13 +88,15 @@ static enum err take_part(char *word, struct why *why)
 	struct identity_peer identity = {0};
 	char host[ROSTER_NAME] = "";
 	int lock = -1;
-	enum err e = file_mkdirs(opt.dir, 0700, why);
 	char *path = alloc_must_printf("%s/lock", opt.dir);
+	enum err e = read_link(word, &link, why); /* a mistyped link leaves no folder behind */
+	if (!e)
+		e = file_mkdirs(opt.dir, 0700, why);
 	if (!e)
 		e = file_lock(path, &lock, why);
 	free(path);
 	if (!e)
-		e = read_link(word, &link, why);
+		e = keep_link(&link, why);
 	if (!e && !roster_name_ok(own_name(host)))
 		e = err_why(why, ERR_usage, "--name must be 1 to %d printable characters",
 			ROSTER_NAME - 1);

@@ -50,7 +50,11 @@ int status_command(int argc, char **argv)
 		option_help(rows, N_ROWS, stdout);
 		return 0;
 	}
-	if (statusfile_read(opt.dir, &s, &why)) {
+	enum err e = statusfile_read(opt.dir, &s, &why);
+	if (e == ERR_missing)
+		(void)err_why(&why, e, "no peer has run in the folder %s; name another with --dir",
+			opt.dir);
+	if (e) {
 		fprintf(stderr, "shoal-peer status: %s\n", why.text);
 		return 1;
 	}
