@@ -57,8 +57,7 @@ uint32_t dial_attempt(const struct dial *d)
 static enum dial_news start(struct dial *d, uint64_t now_ns, struct why *why)
 {
 	const struct link_config *c = d->config;
-	struct zsock_options o = {
-		c->public_key, c->secret_key, c->heartbeat_ns, c->timeout_ns, c->connect_ns};
+	struct zsock_options o = {c->public_key, c->secret_key, c->connect_ns};
 	struct zsock_target to = {d->address, d->key};
 	d->attempt++;
 	d->due_ns = now_ns + c->connect_ns;

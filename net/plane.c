@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_MOST 64            // messages of one socket before the others have their turn
-#define UNSEEN_MOST (64u << 20) // see net/guard.h; what libzmq may hold in good order is far less
-#define FIXED_ITEMS 4           // the caller's descriptor, admission, server, its monitor
+#define READ_MOST 64           // messages of one socket before the others have their turn
+#define UNSEEN_MORE (8u << 20) // beyond the credit given: what may be in libzmq and the kernel
+#define FIXED_ITEMS 4          // the caller's descriptor, admission, server, its monitor
 #define TICK_MOST (CLOCK_SECOND / 10)
 #define TICK_LEAST (5 * CLOCK_MS)
 
@@ -359,10 +359,9 @@ void plane_counters(const struct plane *p, struct link_counters *out)
 static enum err start_server(struct plane *p, struct why *why)
 {
 	const struct link_config *c = p->config;
-	struct zsock_options o = {
-		c->public_key, c->secret_key, c->heartbeat_ns, c->timeout_ns, c->connect_ns};
-	struct guard_limits g = {
-		c->connections_most, 2 * (c->timeout_ns + c->connect_ns), UNSEEN_MOST};
+	struct zsock_options o = {c->public_key, c->secret_key, c->connect_ns};
+	struct guard_limits g = {c->connections_most, 2 * (c->timeout_ns + c->connect_ns),
+		c->transfer.window + UNSEEN_MORE};
 	enum err err = zap_new(p->context, &p->zap, why);
 	if (err)
 		return err;

@@ -1,5 +1,5 @@
 /*
- * ZeroMQ sockets as the data plane wants them: always CURVE, every queue and size bounded, no
+ * ZeroMQ sockets as the data plane wants them: always CURVE, every size bounded, no
  * reconnecting behind our back (net/dial.h does that, with a cause to show).  Nothing here blocks.
  * One thread.
  */
@@ -19,7 +19,6 @@ struct zsock {
 
 struct zsock_options {
 	const uint8_t *public_key, *secret_key; /* 32 bytes each */
-	uint64_t heartbeat_ns, timeout_ns; /* ZMTP's own PING, and how long to wait for a PONG */
 	uint64_t handshake_ns;
 };
 

@@ -85,6 +85,17 @@ enum err help_net_expect(struct help_net_end *e, enum link_event_kind kind)
 	return code;
 }
 
+void help_net_admit(struct help_net_end *coordinator, const uint8_t *key)
+{
+	static const uint8_t nobody[LINK_KEY];
+	struct shared *s = help_net_bytes(0, 1);
+	link_admit(coordinator->link, key, 1);
+	// Calls take effect in their order, so the answer to this one comes after the first.
+	help_net_push(coordinator, nobody, s);
+	shared_drop(s);
+	assert_int_equal(help_net_expect(coordinator, LINK_declined), ERR_unknown_peer);
+}
+
 shoal_hello help_net_hello(uint64_t instance)
 {
 	shoal_hello h = {.number = 4, .instance = instance, .sequence = 17};
@@ -106,7 +117,7 @@ void help_net_join(struct help_net_end *peer, struct help_net_end *coordinator, 
 	char address[32];
 	shoal_hello hello = help_net_hello(1);
 	snprintf(address, sizeof address, "127.0.0.1:%u", port);
-	link_admit(coordinator->link, peer->keys.public_key, 1);
+	help_net_admit(coordinator, peer->keys.public_key);
 	link_connect(peer->link, coordinator->keys.public_key, address, &hello);
 	help_net_expect(coordinator, LINK_connected);
 	help_net_welcome(coordinator, peer->keys.public_key);

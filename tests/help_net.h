@@ -28,6 +28,9 @@ struct link_event *help_net_wait(struct help_net_end *e, enum link_event_kind ki
 /* The same, and free it; gives its code. */
 enum err help_net_expect(struct help_net_end *e, enum link_event_kind kind);
 
+/* link_admit of one key, in force when this returns. */
+void help_net_admit(struct help_net_end *coordinator, const uint8_t *key);
+
 shoal_hello help_net_hello(uint64_t instance);
 /* Connect peer to coordinator at this port, which welcomes it; both are up after. */
 void help_net_join(struct help_net_end *peer, struct help_net_end *coordinator, uint16_t port);
