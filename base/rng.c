@@ -65,8 +65,11 @@ float rng_normal(uint64_t seed, uint64_t stream, uint64_t counter)
 	// Twelve uniforms of 21 bits are two blocks, under keys of their own so that they repeat
 	// nothing that the other functions give.  The sum is exact in integers; 6 centres the
 	// steps.
-	struct block a = philox(seed ^ 0x6e6f726d616c3031ull, stream, counter);
-	struct block b = philox(seed ^ 0x6e6f726d616c3032ull, stream, counter);
+	// The second key follows from the first by a product: two keys a fixed xor apart would swap
+	// roles between two seeds, and the sum would not see it.
+	uint64_t key = seed ^ 0x6e6f726d616c3031ull;
+	struct block a = philox(key, stream, counter);
+	struct block b = philox(key * 0x9e3779b97f4a7c15ull + 1, stream, counter);
 	int32_t sum = three(a.w[0], a.w[1]) + three(a.w[2], a.w[3]) + three(b.w[0], b.w[1]) +
 		      three(b.w[2], b.w[3]) + 6 - 6 * (1 << 21);
 	return (float)((double)sum * 0x1p-21);

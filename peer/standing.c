@@ -288,8 +288,12 @@ static enum err apply_one(
 		trainer_read(s->trainer, shard, PARAMS_value, s->w);
 	else
 		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
-	struct update_expect expect = {
-		.codec = s->codec, .n = n, .key = roster_key, .arg = (void *)(uintptr_t)roster};
+	struct update_expect expect = {.run = s->spec->id,
+		.parent = ledger_parent(s->ledger),
+		.codec = s->codec,
+		.n = n,
+		.key = roster_key,
+		.arg = (void *)(uintptr_t)roster};
 	enum err e = update_verify(&r->update, &expect, why);
 	if (!e)
 		e = ledger_append(s->ledger, entry, why);
