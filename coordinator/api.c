@@ -106,14 +106,14 @@ static void get_blob(void *arg, struct https_request *r)
 static void get_asset(void *arg, struct https_request *r)
 {
 	(void)arg;
-	const struct assets_file *f = assets_find(https_request_path(r));
+	const struct asset *f = assets_find(https_request_path(r));
 	struct why why;
 	if (!f) {
 		err_why(&why, ERR_missing, "there is nothing at this address");
 		https_reply_error(r, 0, &why);
 		return;
 	}
-	const struct https_reply_content c = {.type = f->type, .cache = "no-cache"};
+	const struct https_reply_content c = {.type = f->type, .cache = f->cache};
 	https_reply_bytes(r, &c, f->bytes, (size_t)(f->end - f->bytes));
 }
 
@@ -139,6 +139,7 @@ static const struct https_route routes[] = {
 	{"GET", "/api/v1/loss.csv", 0, api_view_loss_csv},
 	{"GET", "/api/v1/events", 0, get_events},
 	{"GET", "/api/v1/invites.json", 0, api_control_invites},
+	{"POST", "/api/v1/control/check", CONTROL_MOST, api_control_check},
 	{"POST", "/api/v1/control/pause", CONTROL_MOST, api_control_pause},
 	{"POST", "/api/v1/control/resume", CONTROL_MOST, api_control_resume},
 	{"POST", "/api/v1/control/kick", CONTROL_MOST, api_control_kick},

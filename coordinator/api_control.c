@@ -28,6 +28,12 @@ static void reply_ok(struct https_request *r)
 	https_reply_json(r, json_pack("{s:b}", "ok", 1));
 }
 
+void api_control_check(void *hub, struct https_request *r)
+{
+	if (allowed(hub, r))
+		reply_ok(r);
+}
+
 static void set_pause(struct hub *h, struct https_request *r, bool paused)
 {
 	if (!allowed(h, r))

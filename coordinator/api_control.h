@@ -3,6 +3,7 @@
 #define COORDINATOR_API_CONTROL_H
 #include "net/https_server.h"
 
+void api_control_check(void *hub, struct https_request *r); /* is the token good? */
 void api_control_pause(void *hub, struct https_request *r);
 void api_control_resume(void *hub, struct https_request *r);
 void api_control_kick(void *hub, struct https_request *r);

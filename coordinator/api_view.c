@@ -14,11 +14,6 @@ void api_view_overview(void *hub, struct https_request *r)
 	https_reply_json(r, view_overview(hub, clock_now_ns()));
 }
 
-void api_view_peers(void *hub, struct https_request *r)
-{
-	https_reply_json(r, view_peers(hub, clock_now_ns()));
-}
-
 /* Rows of a list, or the error. */
 static void reply_list(struct https_request *r, enum err err, const struct why *why, json_t *doc)
 {
@@ -39,6 +34,28 @@ static bool read_range(struct https_request *r, uint64_t *from, uint64_t *limit,
 	err_why(why, ERR_syntax, "\"from\" must be a number, \"limit\" one up to %d", LIMIT_MOST);
 	https_reply_error(r, 0, why);
 	return false;
+}
+
+/* ---- peers */
+
+void api_view_peers(void *hub, struct https_request *r)
+{
+	struct hub *h = hub;
+	struct why why;
+	uint64_t from = 0, limit = LIMIT_MOST;
+	(void)https_request_number(r, "limit", LIMIT_MOST, &limit);
+	if (!https_request_number(r, "from", UINT32_MAX, &from)) {
+		err_why(&why, ERR_syntax, "\"from\" must be the number of a member");
+		https_reply_error(r, 0, &why);
+		return;
+	}
+	const struct view_page page = {(uint32_t)from, (uint32_t)limit};
+	hub_store_refusals(h);
+	json_t *doc = NULL;
+	if (view_peers(h, &page, clock_now_ns(), &doc, &why))
+		https_reply_error(r, 0, &why);
+	else
+		https_reply_json(r, doc);
 }
 
 /* ---- rounds */
@@ -80,24 +97,30 @@ static void add_record(void *arg, const struct store_entry *e)
 	json_array_append_new(arg, record_row(e));
 }
 
+static void add_hash(json_t *doc, const char *name, const struct hash *h)
+{
+	char hex[HASH_HEX];
+	hash_hex(h, hex);
+	json_object_set_new(doc, name, json_string(hex));
+}
+
 static void add_entry(void *arg, const struct store_entry *row)
 {
-	char hash[HASH_HEX], state[HASH_HEX];
 	struct ledger_entry e;
 	size_t used;
 	json_t *doc = record_row(row), *list = json_array();
+	add_hash(doc, "hash", &row->hash);
+	add_hash(doc, "state", &row->state);
+	json_object_set_new(doc, "contributions", list);
 	if (!ledger_entry_decode(row->entry, row->entry_len, &used, &e, NULL)) {
 		for (uint32_t i = 0; i < e.count; i++)
 			json_array_append_new(
 				list, json_pack("{s:i, s:I}", "peer", (int)e.accepted[i].peer,
 					      "tokens", (json_int_t)e.accepted[i].tokens));
+		add_hash(doc, "update", &e.update);
+		add_hash(doc, "previous", &e.previous);
 		ledger_entry_release(&e);
 	}
-	hash_hex(&row->hash, hash);
-	hash_hex(&row->state, state);
-	json_object_set_new(doc, "hash", json_string(hash));
-	json_object_set_new(doc, "state", json_string(state));
-	json_object_set_new(doc, "contributions", list);
 	json_array_insert_new(arg, 0, doc); /* newest first */
 }
 

@@ -2,24 +2,34 @@
 #include <string.h>
 #include "base/embed.h"
 
-EMBED(assets_index, "coordinator/web/index.html");
-EMBED(assets_app, "coordinator/web/app.js");
-EMBED(assets_style, "coordinator/web/style.css");
-EMBED(assets_icon, "coordinator/web/icon.svg");
-EMBED(assets_chart, "/usr/share/javascript/chart.js/chart.min.js");
-
 #define HTML "text/html; charset=utf-8"
 #define SCRIPT "text/javascript; charset=utf-8"
+#define STYLE "text/css; charset=utf-8"
+#define SVG "image/svg+xml"
 
-static const struct assets_file files[] = {
-	{"/", HTML, assets_index, assets_index_end},
-	{"/app.js", SCRIPT, assets_app, assets_app_end},
-	{"/style.css", "text/css; charset=utf-8", assets_style, assets_style_end},
-	{"/icon.svg", "image/svg+xml", assets_icon, assets_icon_end},
-	{"/chart.js", SCRIPT, assets_chart, assets_chart_end},
+/* A page of this build only goes with the scripts of this build: asked for anew each time. */
+#define OURS "no-cache"
+#define LIBRARY "public, max-age=86400"
+
+/* X(name, asked for as, type, cache, file) */
+#define ASSETS_LIST(X) \
+	X(index, "/", HTML, OURS, "coordinator/web/index.html") \
+	X(app, "/app.js", SCRIPT, OURS, "coordinator/web/app.js") \
+	X(style, "/style.css", STYLE, OURS, "coordinator/web/style.css") \
+	X(icon, "/icon.svg", SVG, OURS, "coordinator/web/icon.svg") \
+	X(chart, "/chart.js", SCRIPT, LIBRARY, "/usr/share/javascript/chart.js/chart.min.js")
+
+#define X(name, path, type, cache, file) EMBED(assets_##name, file);
+ASSETS_LIST(X)
+#undef X
+
+static const struct asset files[] = {
+#define X(name, path, type, cache, file) {path, type, cache, assets_##name, assets_##name##_end},
+	ASSETS_LIST(X)
+#undef X
 };
 
-const struct assets_file *assets_find(const char *path)
+const struct asset *assets_find(const char *path)
 {
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		if (!strcmp(files[i].path, path))

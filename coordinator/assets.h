@@ -4,12 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct assets_file {
-	const char *path; /* as it is asked for: "/app.js" */
-	const char *type; /* of the content */
+struct asset {
+	const char *path;  /* as it is asked for: "/app.js" */
+	const char *type;  /* of the content */
+	const char *cache; /* Cache-Control */
 	const uint8_t *bytes, *end;
 };
 
-const struct assets_file *assets_find(const char *path); /* NULL: there is none */
+const struct asset *assets_find(const char *path); /* NULL: there is none */
 
 #endif

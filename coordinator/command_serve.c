@@ -10,6 +10,7 @@
 #include "coordinator/commands.h"
 #include "coordinator/hub.h"
 #include "coordinator/hub_invite.h"
+#include "coordinator/progress_line.h"
 #include "coordinator/reason.h"
 #include "net/https_server.h"
 
@@ -77,34 +78,21 @@ static void introduce(const struct hub *h)
 	struct invites_wish where;
 	hub_invite_where(h, &where, host);
 	bool v6 = strchr(host, ':');
-	printf("page          https://%s%s%s:%u/ (its certificate is its own: the browser asks "
-	       "once)\n",
-		v6 ? "[" : "", host, v6 ? "]" : "", where.port);
-	printf("join link     in %s; a volunteer runs: shoal-peer join FILE\n", h->invite_path);
-	printf("keys          %s/keys: keep a copy elsewhere, the run cannot go on without its run "
-	       "key\n",
+	printf("page: https://%s%s%s:%u/\n", v6 ? "[" : "", host, v6 ? "]" : "", where.port);
+	printf("join link: %s\n", h->invite_path);
+	printf("A volunteer runs shoal-peer join FILE with that file, or with the link that is in "
+	       "it.\nThe page's certificate is its own: a browser asks once.  Keep a copy of "
+	       "%s/keys "
+	       "elsewhere:\nwithout the run key in it the run cannot go on.\n",
 		h->config.dir);
 	if (run_head(&h->run).sequence)
-		printf("ledger        round %llu, %llu of %llu tokens\n",
+		printf("The ledger stands at round %llu with %llu of %llu tokens.\n",
 			(unsigned long long)run_head(&h->run).round,
 			(unsigned long long)ledger_tokens(h->run.ledger),
 			(unsigned long long)h->run.spec->train.total_tokens);
 	reason_text(h->rounds, h->run.spec, clock_now_ns(), reason);
-	printf("now           %s\n", reason);
+	printf("Now: %s\n", reason);
 	fflush(stdout);
-}
-
-static void farewell(const struct hub *h)
-{
-	char hex[HASH_HEX], state[HASH_HEX];
-	struct ledger_head head = run_head(&h->run);
-	struct hash all = run_state(&h->run);
-	hash_hex(&head.hash, hex);
-	hash_hex(&all, state);
-	printf("serve: %s rounds=%llu entries=%llu tokens=%llu head=%s state=%s\n",
-		h->ended ? "ended" : "stopped", (unsigned long long)head.round,
-		(unsigned long long)head.sequence, (unsigned long long)ledger_tokens(h->run.ledger),
-		hex, state);
 }
 
 static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
@@ -121,8 +109,9 @@ static enum err serve(const char *path, const char *const *sets, size_t n_sets, 
 		introduce(&h);
 		err = hub_run(&h, why);
 	}
-	if (!err)
-		farewell(&h);
+	progress_line_end();
+	if (!err && !h.told_outcome)
+		progress_line_outcome(&h, "stopped");
 	hub_close(&h);
 	return err;
 }

@@ -1,4 +1,5 @@
 #include "coordinator/feed.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -21,7 +22,8 @@ struct feed {
 	struct sse *sse;
 	struct told kept[FEED_KEPT]; /* a ring: n from at */
 	size_t at, n, bytes;
-	uint64_t next;
+	uint64_t next;  /* number of the next kept event */
+	char *overview; /* the newest */
 };
 
 static struct told *kept(struct feed *f, size_t i)
@@ -39,18 +41,22 @@ static void forget_oldest(struct feed *f)
 	f->n--;
 }
 
+/* Whether everything after last is still here. */
+static bool have_since(struct feed *f, uint64_t last)
+{
+	return last + 1 == f->next || (last < f->next && f->n && last + 1 >= kept(f, 0)->id);
+}
+
 static void arrived(void *arg, struct sse_client *c, const uint64_t *last)
 {
 	struct feed *f = arg;
-	if (!last || *last + 1 == f->next)
-		return;
-	if (*last >= f->next || !f->n || *last + 1 < kept(f, 0)->id) {
+	if (last && !have_since(f, *last))
 		sse_tell(c, f->next - 1, "reset", "{}");
-		return;
-	}
-	for (size_t i = 0; i < f->n; i++)
+	for (size_t i = 0; last && have_since(f, *last) && i < f->n; i++)
 		if (kept(f, i)->id > *last)
 			sse_tell(c, kept(f, i)->id, kept(f, i)->event, kept(f, i)->data);
+	if (f->overview)
+		sse_tell(c, f->next - 1, "overview", f->overview);
 }
 
 struct feed *feed_new(struct event_base *base, uint64_t wall_s)
@@ -73,13 +79,20 @@ void feed_free(struct feed *f)
 	sse_free(f->sse);
 	while (f->n)
 		forget_oldest(f);
+	free(f->overview);
 	free(f);
+}
+
+static char *text_of(json_t *doc)
+{
+	char *data = json_dumps(doc, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	json_decref(doc);
+	return data;
 }
 
 void feed_tell(struct feed *f, const char *event, json_t *doc)
 {
-	char *data = json_dumps(doc, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	json_decref(doc);
+	char *data = text_of(doc);
 	if (!data)
 		return;
 	if (f->n == FEED_KEPT)
@@ -91,6 +104,21 @@ void feed_tell(struct feed *f, const char *event, json_t *doc)
 	sse_send(f->sse, t->id, t->event, data);
 	while (f->bytes > FEED_BYTES && f->n > 1)
 		forget_oldest(f);
+}
+
+void feed_now(struct feed *f, const char *event, json_t *doc)
+{
+	char *data = text_of(doc);
+	if (!data)
+		return;
+	/* Under the number of the last kept event: whoever comes back with it has missed none. */
+	sse_send(f->sse, f->next - 1, event, data);
+	if (strcmp(event, "overview")) {
+		free(data);
+		return;
+	}
+	free(f->overview);
+	f->overview = data;
 }
 
 void feed_open(struct feed *f, struct https_request *r)

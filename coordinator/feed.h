@@ -20,6 +20,9 @@ struct feed *feed_new(struct event_base *base, uint64_t wall_s);
 void feed_free(struct feed *f); /* NULL-safe */
 /* event is a word; takes doc. */
 void feed_tell(struct feed *f, const char *event, json_t *doc);
+/* The same for what the next one of its kind replaces: not kept.  Who comes back gets the newest
+ * "overview" after what it missed. */
+void feed_now(struct feed *f, const char *event, json_t *doc);
 void feed_open(struct feed *f, struct https_request *r); /* answers r with the stream */
 size_t feed_clients(const struct feed *f);
 

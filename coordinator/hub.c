@@ -8,6 +8,7 @@
 #include "base/signal.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_round.h"
+#include "coordinator/progress_line.h"
 #include "coordinator/view.h"
 #include "net/https_server.h"
 
@@ -209,18 +210,28 @@ static void tell_pages(struct hub *h, uint64_t now)
 	for (uint32_t i = 0; i < h->n_members && told < PEERS_PER_BEAT; i++) {
 		if (!h->members[i].changed || !members_at(h->run.members, i))
 			continue;
-		feed_tell(h->feed, "peer", view_peer(h, i, now));
+		feed_now(h->feed, "peer", view_peer(h, i, NULL, now));
 		h->members[i].changed = false;
 		told++;
 	}
 	if (h->changed)
-		feed_tell(h->feed, "overview", view_overview(h, now));
+		feed_now(h->feed, "overview", view_overview(h, now));
 	h->changed = false;
+}
+
+/* The end of the run is complete when its snapshot is on disk. */
+static void tell_outcome(struct hub *h)
+{
+	if (h->told_outcome || !h->ended || h->snapshot_due)
+		return;
+	progress_line_end();
+	progress_line_outcome(h, "finished");
+	h->told_outcome = true;
 }
 
 static bool over(const struct hub *h, uint64_t now)
 {
-	if (!h->config.exit_at_end || !h->ended || h->snapshot_due)
+	if (!h->config.exit_at_end || !h->told_outcome)
 		return false;
 	for (uint32_t i = 0; i < h->n_members; i++)
 		if (h->members[i].linked && now < h->ended_ns + END_GRACE)
@@ -236,6 +247,8 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	hub_store_refusals(h);
 	tell_pages(h, now);
+	progress_line_show(h, now);
+	tell_outcome(h);
 	if (over(h, now)) {
 		h->stop = true;
 		event_base_loopbreak(h->base);

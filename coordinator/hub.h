@@ -94,6 +94,7 @@ struct hub {
 	bool snapshot_due; /* one is being written */
 	bool ended;        /* the machine has finished */
 	uint64_t ended_ns;
+	bool told_outcome;             /* the last line is printed */
 	bool changed;                  /* pages have not heard of the overview */
 	bool stop;                     /* leave the loop */
 	struct why failed;             /* why it was left; code ERR_OK: as asked */

@@ -183,6 +183,8 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	uint64_t newest = run_head(&h->run).sequence;
 	hub_link_cancel(h, number);
 	m->linked = true;
+	m->changed = true;
+	h->changed = true;
 	m->instance = hello->instance;
 	m->sequence = hello->sequence;
 	m->heard_ns = now;
@@ -207,6 +209,7 @@ static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *
 {
 	struct hub_member *m = hub_member(h, number);
 	m->told = *b;
+	m->changed = true;
 	m->heard_ns = now;
 	double speed = isfinite(b->tokens_per_s) && b->tokens_per_s > 0 ? b->tokens_per_s : 0;
 	if (b->state == shoal_state_working && b->round == rounds_round(h->rounds))
@@ -291,6 +294,8 @@ static void on_lost(struct hub *h, uint32_t number, const struct link_event *e, 
 	struct hub_member *m = hub_member(h, number);
 	const struct rounds_member *r = rounds_member(h->rounds, number);
 	m->linked = false;
+	m->changed = true;
+	h->changed = true;
 	hub_link_cancel(h, number);
 	log_at(coord, 2, "member %u is lost: %s", number, e->why.text);
 	if (r && r->state != MEMBER_gone)

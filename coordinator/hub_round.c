@@ -8,6 +8,8 @@
 #include "coordinator/failpoint.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_link.h"
+#include "coordinator/pace.h"
+#include "coordinator/progress_line.h"
 #include "coordinator/view.h"
 
 /* Commits what the caller has written; a store that does not take it is the end. */
@@ -280,15 +282,6 @@ void hub_round_snapshot(struct hub *h)
 	desk_put(h->desk, j);
 }
 
-static void note_round(struct hub *h, const struct store_round *row, uint64_t now)
-{
-	h->sum.rounds++;
-	h->sum.members += row->members;
-	h->sum.bytes_up += row->bytes_up;
-	h->sum.bytes_down += row->bytes_down;
-	h->pace[h->n_pace++ % HUB_PACE] = (struct hub_pace){now, ledger_tokens(h->run.ledger)};
-}
-
 static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 {
 	const struct desk_close *c = &j->close;
@@ -301,10 +294,9 @@ static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 		return;
 	trace_event("round", "{s:I, s:I, s:I}", "round", (json_int_t)row.round, "members",
 		(json_int_t)row.members, "tokens", (json_int_t)row.tokens);
-	log_at(round, 3, "round %llu is closed: %u members, %llu tokens",
-		(unsigned long long)row.round, row.members, (unsigned long long)row.tokens);
+	progress_line_round(h, &row);
 	end_round(h);
-	note_round(h, &row, now);
+	pace_note(h, &row, now);
 	tell_members(h, c);
 	rounds_on_committed(h->rounds, ledger_tokens(h->run.ledger), now);
 	failpoint(FAILPOINT_before_sweep);
@@ -425,6 +417,7 @@ void hub_round_loss(struct hub *h, uint32_t number, const shoal_validation *v, u
 	h->have_loss = true;
 	h->last_loss = row;
 	h->validator = MEMBERS_NONE;
+	progress_line_loss(h, &row);
 	feed_tell(h->feed, "loss", view_loss(&row));
 	if (rounds_state(h->rounds) == ROUNDS_finishing)
 		rounds_on_last_validation(h->rounds, now);

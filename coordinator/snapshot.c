@@ -63,7 +63,7 @@ enum err snapshot_make(
 
 /* ---- the second name */
 
-static char *link_path(const char *dir, uint64_t round)
+char *snapshot_path(const char *dir, uint64_t round)
 {
 	const struct statefile_series series = {.dir = dir, .prefix = "snapshot"};
 	return statefile_path(&series, round);
@@ -72,7 +72,7 @@ static char *link_path(const char *dir, uint64_t round)
 void snapshot_link(
 	const struct blob_store *blobs, const char *dir, const struct hash *blob, uint64_t round)
 {
-	char *to = link_path(dir, round), *from = blob_path(blobs, blob);
+	char *to = snapshot_path(dir, round), *from = blob_path(blobs, blob);
 	if (link(from, to) && errno != EEXIST)
 		log_at(store, 1, "%s has no second name for %s: %s", dir, from, strerror(errno));
 	free(to);
@@ -81,7 +81,7 @@ void snapshot_link(
 
 void snapshot_unlink(const char *dir, uint64_t round)
 {
-	char *path = link_path(dir, round);
+	char *path = snapshot_path(dir, round);
 	unlink(path);
 	free(path);
 }

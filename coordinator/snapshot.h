@@ -24,6 +24,7 @@ enum err snapshot_make(
  * system without such names does without. */
 void snapshot_link(
 	const struct blob_store *blobs, const char *dir, const struct hash *blob, uint64_t round);
+char *snapshot_path(const char *dir, uint64_t round); /* that name; caller frees */
 void snapshot_unlink(const char *dir, uint64_t round);
 
 #endif

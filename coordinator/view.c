@@ -1,7 +1,10 @@
 #include "coordinator/view.h"
 #include <math.h>
+#include <stdlib.h>
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/version.h"
+#include "coordinator/pace.h"
 #include "coordinator/reason.h"
 
 /* NaN stands for a figure that is not known yet. */
@@ -75,7 +78,17 @@ static const char *member_reason(const struct hub *h, const struct hub_member *m
 	}
 }
 
-json_t *view_peer(const struct hub *h, uint32_t number, uint64_t now)
+/* What it says that it does, in one word; as messages.proto lists them. */
+static const char *doing(const struct hub_member *m)
+{
+	static const char *const words[] = {NULL, "syncing", "ready", "training", "sending",
+		"applying", "validating", "parked", "paused"};
+	size_t at = (size_t)m->told.state;
+	return m->linked && at < sizeof words / sizeof *words ? words[at] : NULL;
+}
+
+json_t *view_peer(const struct hub *h, uint32_t number, const struct store_refusal *last_refusal,
+	uint64_t now)
 {
 	const struct store_member *who = members_at(h->run.members, number);
 	const struct rounds_member *r = rounds_member(h->rounds, number);
@@ -97,16 +110,51 @@ json_t *view_peer(const struct hub *h, uint32_t number, uint64_t now)
 		"removed", who->removed, "refusals", count(m->refusals));
 	json_object_update_new(doc, more);
 	json_object_set_new(doc, "sequence", count(m->sequence));
+	json_object_set_new(doc, "does", doing(m) ? json_string(doing(m)) : json_null());
+	json_object_set_new(
+		doc, "last_refusal", last_refusal ? view_refusal(last_refusal) : json_null());
 	return doc;
 }
 
-json_t *view_peers(const struct hub *h, uint64_t now)
+/* The newest refusal of each member among those that are kept. */
+struct newest {
+	struct store_refusal rows[STORE_REFUSALS];
+	size_t n;
+};
+
+static const struct store_refusal *newest_of(const struct newest *l, uint32_t member)
 {
+	for (size_t i = 0; i < l->n; i++)
+		if (l->rows[i].member == member)
+			return &l->rows[i];
+	return NULL;
+}
+
+static void note_refusal(void *arg, const struct store_refusal *r)
+{
+	struct newest *l = arg;
+	if (l->n < STORE_REFUSALS && !newest_of(l, r->member))
+		l->rows[l->n++] = *r;
+}
+
+enum err view_peers(
+	struct hub *h, const struct view_page *page, uint64_t now, json_t **out, struct why *why)
+{
+	struct newest *refusals = alloc_must_zero(1, sizeof *refusals);
 	json_t *peers = json_array();
-	for (uint32_t i = 0; i < h->n_members; i++)
+	uint32_t i = page->from;
+	enum err err = store_refusal_list(h->run.store, note_refusal, refusals, why);
+	for (; !err && i < h->n_members && json_array_size(peers) < page->limit; i++)
 		if (members_at(h->run.members, i))
-			json_array_append_new(peers, view_peer(h, i, now));
-	return json_pack("{s:o}", "peers", peers);
+			json_array_append_new(peers, view_peer(h, i, newest_of(refusals, i), now));
+	free(refusals);
+	*out = json_pack(
+		"{s:o, s:o}", "peers", peers, "next", i < h->n_members ? count(i) : json_null());
+	if (err) {
+		json_decref(*out);
+		*out = NULL;
+	}
+	return err;
 }
 
 /* ---- the run */
@@ -142,17 +190,6 @@ static json_t *view_counts(const struct hub *h)
 	return doc;
 }
 
-/* Tokens per second over the rounds of which we saw the end; NaN before there are two. */
-static double pace(const struct hub *h)
-{
-	uint32_t n = h->n_pace < HUB_PACE ? h->n_pace : HUB_PACE;
-	if (n < 2)
-		return NAN;
-	const struct hub_pace *first = &h->pace[(h->n_pace - n) % HUB_PACE],
-			      *last = &h->pace[(h->n_pace - 1) % HUB_PACE];
-	return (double)(last->tokens - first->tokens) / clock_seconds(last->at_ns - first->at_ns);
-}
-
 static json_t *view_alerts(const struct hub *h)
 {
 	json_t *alerts = json_array();
@@ -183,24 +220,15 @@ static json_t *view_link(const struct hub *h)
 
 static void add_figures(const struct hub *h, json_t *doc)
 {
-	double params = (double)graph_params(h->run.graph), rate = pace(h);
-	uint64_t tokens = ledger_tokens(h->run.ledger), total = h->run.spec->train.total_tokens;
-	const struct store_round_sum *s = &h->sum;
-	json_object_set_new(doc, "tokens", count(tokens));
-	json_object_set_new(doc, "total_tokens", count(total));
-	json_object_set_new(doc, "tokens_per_s", figure(rate));
-	json_object_set_new(doc, "eta_s",
-		figure(tokens >= total ? 0
-			: rate > 0     ? (double)(total - tokens) / rate
-				       : NAN));
-	json_object_set_new(doc, "bytes_up", count(s->bytes_up));
-	json_object_set_new(doc, "bytes_down", count(s->bytes_down));
-	json_object_set_new(doc, "bits_per_param_up",
-		figure(s->members ? 8.0 * (double)s->bytes_up / ((double)s->members * params)
-				  : NAN));
-	json_object_set_new(doc, "bits_per_param_down",
-		figure(s->rounds ? 8.0 * (double)s->bytes_down / ((double)s->rounds * params)
-				 : NAN));
+	json_object_set_new(doc, "tokens", count(ledger_tokens(h->run.ledger)));
+	json_object_set_new(doc, "total_tokens", count(h->run.spec->train.total_tokens));
+	json_object_set_new(doc, "tokens_per_s", figure(pace_tokens_per_s(h)));
+	json_object_set_new(doc, "utilisation", figure(pace_utilisation(h)));
+	json_object_set_new(doc, "eta_s", figure(pace_left_s(h)));
+	json_object_set_new(doc, "bytes_up", count(h->sum.bytes_up));
+	json_object_set_new(doc, "bytes_down", count(h->sum.bytes_down));
+	json_object_set_new(doc, "bits_per_param_up", figure(pace_bits_up(h)));
+	json_object_set_new(doc, "bits_per_param_down", figure(pace_bits_down(h)));
 	json_object_set_new(doc, "loss", h->have_loss ? view_loss(&h->last_loss) : json_null());
 	json_object_set_new(
 		doc, "start_loss", h->have_loss ? view_loss(&h->first_loss) : json_null());
@@ -227,7 +255,9 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	json_object_set_new(doc, "refusals", count(h->refusals));
 	json_object_set_new(doc, "alerts", view_alerts(h));
 	json_object_set_new(doc, "link", view_link(h));
+	json_object_set_new(doc, "link_port", count(link_port(h->link)));
 	json_object_set_new(doc, "version", json_string(version_text()));
+	json_object_set_new(doc, "now_s", count(clock_wall_s()));
 	json_object_set_new(doc, "uptime_s", figure(clock_seconds(now - h->start_ns)));
 	return doc;
 }
