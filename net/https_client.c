@@ -247,6 +247,7 @@ static enum err perform(struct call *k)
 {
 	struct https_client *c = k->client;
 	CURL *curl = c->curl;
+	char range[24];
 	bool v6 = strchr(c->config.host, ':') != NULL;
 	char *url = alloc_must_printf("https://%s%s%s:%u%s", v6 ? "[" : "", c->config.host,
 		v6 ? "]" : "", c->config.port, k->path);
@@ -254,6 +255,8 @@ static enum err perform(struct call *k)
 	struct curl_slist *headers = curl_slist_append(NULL, agent);
 	curl_easy_reset(curl); // keeps the connections
 	c->detail[0] = 0;
+	// Not CURLOPT_RESUME_FROM, which gives up on servers that send the whole again.
+	snprintf(range, sizeof range, "%" PRIu64 "-", k->sink ? k->sink->have : 0);
 	buf_init(&k->body, k->most < ERROR_BODY_MOST ? ERROR_BODY_MOST : k->most);
 	set_limits(curl, k);
 	set_trust(curl, k);
@@ -265,7 +268,7 @@ static enum err perform(struct call *k)
 	}
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	if (k->sink && k->sink->have > 0)
-		curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)k->sink->have);
+		curl_easy_setopt(curl, CURLOPT_RANGE, range);
 	enum err e = outcome(k, curl_easy_perform(curl));
 	curl_slist_free_all(headers);
 	free(agent);

@@ -64,15 +64,16 @@ static enum err no_connection(const struct https_fault *f, struct why *why)
 
 static enum err timed_out(const struct https_fault *f, struct why *why)
 {
-	double tcp = 0, tls = 0;
-	curl_easy_getinfo(f->curl, CURLINFO_CONNECT_TIME, &tcp);
-	curl_easy_getinfo(f->curl, CURLINFO_APPCONNECT_TIME, &tls);
-	if (tcp <= 0)
+	const char *reached = NULL;
+	long asked = 0; // bytes of the request
+	curl_easy_getinfo(f->curl, CURLINFO_PRIMARY_IP, &reached);
+	curl_easy_getinfo(f->curl, CURLINFO_REQUEST_SIZE, &asked);
+	if (!reached || !*reached)
 		return err_why(why, ERR_timeout,
 			"%s port %u does not answer: the machine is off, the address is wrong, or "
 			"a firewall drops the connection",
 			f->host, f->port);
-	if (tls <= 0)
+	if (asked == 0)
 		return err_why(why, ERR_timeout,
 			"something listens at %s port %u but does not speak TLS: is it another "
 			"program's port?",
