@@ -25,31 +25,55 @@ static json_t *hex(const struct hash *h)
 	return json_string(text);
 }
 
+/* One member at a time: a format of json_pack that does not go with its arguments is no error of
+ * the compiler's. */
+static void put(json_t *doc, const char *name, json_t *value)
+{
+	json_object_set_new(doc, name, value);
+}
+
 /* ---- rows */
 
 json_t *view_round(const struct store_round *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:f}", "round", count(r->round),
-		"tokens", count(r->tokens), "total_tokens", count(r->total_tokens), "members",
-		(int)r->members, "dropped", (int)r->dropped, "bytes_up", count(r->bytes_up),
-		"bytes_down", count(r->bytes_down), "closed_s", count(r->closed_s), "took_s",
-		clock_seconds(r->took_ns));
+	json_t *doc = json_object();
+	put(doc, "round", count(r->round));
+	put(doc, "tokens", count(r->tokens));
+	put(doc, "total_tokens", count(r->total_tokens));
+	put(doc, "members", count(r->members));
+	put(doc, "dropped", count(r->dropped));
+	put(doc, "bytes_up", count(r->bytes_up));
+	put(doc, "bytes_down", count(r->bytes_down));
+	put(doc, "closed_s", count(r->closed_s));
+	put(doc, "took_s", figure(clock_seconds(r->took_ns)));
+	return doc;
 }
 
 json_t *view_loss(const struct store_loss *l)
 {
-	return json_pack("{s:o, s:o, s:f, s:f, s:o, s:i, s:o}", "round", count(l->round), "tokens",
-		count(l->tokens), "nats_per_byte", l->nats_per_byte, "nats_per_token",
-		l->nats_per_token, "measured", count(l->measured), "member", (int)l->member, "at_s",
-		count(l->at_s));
+	json_t *doc = json_object();
+	put(doc, "round", count(l->round));
+	put(doc, "tokens", count(l->tokens));
+	put(doc, "nats_per_byte", figure(l->nats_per_byte));
+	put(doc, "nats_per_token", figure(l->nats_per_token));
+	put(doc, "measured", count(l->measured));
+	put(doc, "member", count(l->member));
+	put(doc, "at_s", count(l->at_s));
+	return doc;
 }
 
 json_t *view_refusal(const struct store_refusal *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:i, s:s, s:i, s:s, s:s}", "at_s", count(r->at_s),
-		"member", r->member == MEMBERS_NONE ? json_null() : count(r->member), "round",
-		count(r->round), "shard", (int)r->shard, "what", r->what, "code", (int)r->code,
-		"name", err_name(r->code), "text", r->text);
+	json_t *doc = json_object();
+	put(doc, "at_s", count(r->at_s));
+	put(doc, "member", r->member == MEMBERS_NONE ? json_null() : count(r->member));
+	put(doc, "round", count(r->round));
+	put(doc, "shard", count(r->shard));
+	put(doc, "what", json_string(r->what));
+	put(doc, "code", count((uint64_t)r->code));
+	put(doc, "name", json_string(err_name(r->code)));
+	put(doc, "text", json_string(r->text));
+	return doc;
 }
 
 /* ---- members */
@@ -87,6 +111,19 @@ static const char *doing(const struct hub_member *m)
 	return m->linked && at < sizeof words / sizeof *words ? words[at] : NULL;
 }
 
+static void put_round_part(
+	json_t *doc, const struct hub_member *m, const struct rounds_member *r, uint64_t now)
+{
+	bool part = r && r->assigned;
+	put(doc, "state", json_string(r ? rounds_member_text(r->state) : "unknown"));
+	put(doc, "since_s",
+		figure(r && now > r->since_ns ? clock_seconds(now - r->since_ns) : 0.0));
+	put(doc, "tokens_per_s", figure(r ? r->speed : 0.0));
+	put(doc, "steps_done", count(part ? r->steps_done : 0));
+	put(doc, "steps", count(part ? r->steps : 0));
+	put(doc, "round", count(m->told.round));
+}
+
 json_t *view_peer(const struct hub *h, uint32_t number, const struct store_refusal *last_refusal,
 	uint64_t now)
 {
@@ -95,24 +132,24 @@ json_t *view_peer(const struct hub *h, uint32_t number, const struct store_refus
 	const struct hub_member *m = &h->members[number];
 	uint64_t tokens = ledger_peer_tokens(h->run.ledger, number),
 		 all = ledger_tokens(h->run.ledger);
-	json_t *doc = json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:o, s:f}", "number", (int)number,
-		"name", who->name, "state", r ? rounds_member_text(r->state) : "unknown", "reason",
-		member_reason(h, m, r, who), "linked", m->linked, "since_s",
-		r && now > r->since_ns ? clock_seconds(now - r->since_ns) : 0.0, "tokens",
-		count(tokens), "share", all ? (double)tokens / (double)all : 0.0);
-	json_t *more = json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:o}",
-		"tokens_per_s", r ? r->speed : 0.0, "rtt_ms",
-		m->told.rtt_us ? json_real(m->told.rtt_us / 1000.0) : json_null(), "steps_done",
-		count(r && r->assigned ? r->steps_done : 0), "steps",
-		count(r && r->assigned ? r->steps : 0), "round", count(m->told.round), "bytes_up",
-		count(m->bytes_up), "bytes_down", count(m->bytes_down), "version",
-		m->version[0] ? m->version : who->version, "joined_s", count(who->joined_s),
-		"removed", who->removed, "refusals", count(m->refusals));
-	json_object_update_new(doc, more);
-	json_object_set_new(doc, "sequence", count(m->sequence));
-	json_object_set_new(doc, "does", doing(m) ? json_string(doing(m)) : json_null());
-	json_object_set_new(
-		doc, "last_refusal", last_refusal ? view_refusal(last_refusal) : json_null());
+	json_t *doc = json_object();
+	put(doc, "number", count(number));
+	put(doc, "name", json_string(who->name));
+	put(doc, "version", json_string(m->version[0] ? m->version : who->version));
+	put(doc, "joined_s", count(who->joined_s));
+	put(doc, "removed", json_boolean(who->removed));
+	put_round_part(doc, m, r, now);
+	put(doc, "reason", json_string(member_reason(h, m, r, who)));
+	put(doc, "does", doing(m) ? json_string(doing(m)) : json_null());
+	put(doc, "linked", json_boolean(m->linked));
+	put(doc, "tokens", count(tokens));
+	put(doc, "share", figure(all ? (double)tokens / (double)all : 0.0));
+	put(doc, "rtt_ms", m->told.rtt_us ? figure(m->told.rtt_us / 1000.0) : json_null());
+	put(doc, "sequence", count(m->sequence));
+	put(doc, "bytes_up", count(m->bytes_up));
+	put(doc, "bytes_down", count(m->bytes_down));
+	put(doc, "refusals", count(m->refusals));
+	put(doc, "last_refusal", last_refusal ? view_refusal(last_refusal) : json_null());
 	return doc;
 }
 
@@ -161,23 +198,30 @@ enum err view_peers(
 
 json_t *view_yardsticks(const struct hub *h)
 {
-	const uint32_t *n = h->manifest->micronats;
-	return json_pack("{s:f, s:f, s:f}", "unigram", n[0] / 1e6, "bigram", n[1] / 1e6, "trigram",
-		n[2] / 1e6);
+	static const char *const names[] = {"unigram", "bigram", "trigram"};
+	json_t *doc = json_object();
+	for (int i = 0; i < 3; i++)
+		put(doc, names[i], figure(h->manifest->micronats[i] / 1e6));
+	return doc;
 }
 
 static json_t *view_run(const struct hub *h)
 {
 	const struct spec *s = h->run.spec;
-	json_t *doc = json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:i}", "id", hex(&s->id), "name",
-		s->name, "mode", s->round.mode == SPEC_fixed ? "fixed" : "timed", "rule",
-		s->outer.rule, "codec", s->codec.name, "params", count(graph_params(h->run.graph)),
-		"shards", (int)h->run.files.n_shards);
-	json_t *more = json_pack("{s:i, s:o, s:i, s:f, s:i, s:i}", "peers_min",
-		(int)s->round.peers_min, "total_tokens", count(s->train.total_tokens), "steps",
-		(int)s->round.steps, "seconds", s->round.seconds, "seq", (int)s->train.seq, "batch",
-		(int)s->train.batch);
-	json_object_update_new(doc, more);
+	json_t *doc = json_object();
+	put(doc, "id", hex(&s->id));
+	put(doc, "name", json_string(s->name));
+	put(doc, "mode", json_string(s->round.mode == SPEC_fixed ? "fixed" : "timed"));
+	put(doc, "rule", json_string(s->outer.rule));
+	put(doc, "codec", json_string(s->codec.name));
+	put(doc, "params", count(graph_params(h->run.graph)));
+	put(doc, "shards", count(h->run.files.n_shards));
+	put(doc, "peers_min", count(s->round.peers_min));
+	put(doc, "total_tokens", count(s->train.total_tokens));
+	put(doc, "steps", count(s->round.steps));
+	put(doc, "seconds", figure(s->round.seconds));
+	put(doc, "seq", count(s->train.seq));
+	put(doc, "batch", count(s->train.batch));
 	return doc;
 }
 
@@ -220,19 +264,18 @@ static json_t *view_link(const struct hub *h)
 
 static void add_figures(const struct hub *h, json_t *doc)
 {
-	json_object_set_new(doc, "tokens", count(ledger_tokens(h->run.ledger)));
-	json_object_set_new(doc, "total_tokens", count(h->run.spec->train.total_tokens));
-	json_object_set_new(doc, "tokens_per_s", figure(pace_tokens_per_s(h)));
-	json_object_set_new(doc, "utilisation", figure(pace_utilisation(h)));
-	json_object_set_new(doc, "eta_s", figure(pace_left_s(h)));
-	json_object_set_new(doc, "bytes_up", count(h->sum.bytes_up));
-	json_object_set_new(doc, "bytes_down", count(h->sum.bytes_down));
-	json_object_set_new(doc, "bits_per_param_up", figure(pace_bits_up(h)));
-	json_object_set_new(doc, "bits_per_param_down", figure(pace_bits_down(h)));
-	json_object_set_new(doc, "loss", h->have_loss ? view_loss(&h->last_loss) : json_null());
-	json_object_set_new(
-		doc, "start_loss", h->have_loss ? view_loss(&h->first_loss) : json_null());
-	json_object_set_new(doc, "yardsticks", view_yardsticks(h));
+	put(doc, "tokens", count(ledger_tokens(h->run.ledger)));
+	put(doc, "total_tokens", count(h->run.spec->train.total_tokens));
+	put(doc, "tokens_per_s", figure(pace_tokens_per_s(h)));
+	put(doc, "utilisation", figure(pace_utilisation(h)));
+	put(doc, "eta_s", figure(pace_left_s(h)));
+	put(doc, "bytes_up", count(h->sum.bytes_up));
+	put(doc, "bytes_down", count(h->sum.bytes_down));
+	put(doc, "bits_per_param_up", figure(pace_bits_up(h)));
+	put(doc, "bits_per_param_down", figure(pace_bits_down(h)));
+	put(doc, "loss", h->have_loss ? view_loss(&h->last_loss) : json_null());
+	put(doc, "start_loss", h->have_loss ? view_loss(&h->first_loss) : json_null());
+	put(doc, "yardsticks", view_yardsticks(h));
 }
 
 json_t *view_overview(const struct hub *h, uint64_t now)
@@ -241,23 +284,27 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	struct ledger_head head = run_head(&h->run);
 	struct hash state = run_state(&h->run);
 	bool open = rounds_state(h->rounds) == ROUNDS_open;
+	json_t *doc = json_object(), *at = json_object();
 	reason_text(h->rounds, h->run.spec, now, reason);
-	json_t *doc = json_pack("{s:o, s:s, s:s, s:b, s:o, s:o}", "run", view_run(h), "state",
-		rounds_state_text(rounds_state(h->rounds)), "reason", reason, "paused",
-		rounds_paused(h->rounds), "round", count(rounds_round(h->rounds)), "round_s",
-		figure(open ? clock_seconds(now - rounds_opened_ns(h->rounds)) : NAN));
-	json_object_set_new(doc, "head",
-		json_pack("{s:o, s:o, s:o}", "sequence", count(head.sequence), "round",
-			count(head.round), "hash", hex(&head.hash)));
-	json_object_set_new(doc, "state_hash", hex(&state));
-	json_object_set_new(doc, "members", view_counts(h));
+	put(at, "sequence", count(head.sequence));
+	put(at, "round", count(head.round));
+	put(at, "hash", hex(&head.hash));
+	put(doc, "run", view_run(h));
+	put(doc, "state", json_string(rounds_state_text(rounds_state(h->rounds))));
+	put(doc, "reason", json_string(reason));
+	put(doc, "paused", json_boolean(rounds_paused(h->rounds)));
+	put(doc, "round", count(rounds_round(h->rounds)));
+	put(doc, "round_s", figure(open ? clock_seconds(now - rounds_opened_ns(h->rounds)) : NAN));
+	put(doc, "head", at);
+	put(doc, "state_hash", hex(&state));
+	put(doc, "members", view_counts(h));
 	add_figures(h, doc);
-	json_object_set_new(doc, "refusals", count(h->refusals));
-	json_object_set_new(doc, "alerts", view_alerts(h));
-	json_object_set_new(doc, "link", view_link(h));
-	json_object_set_new(doc, "link_port", count(link_port(h->link)));
-	json_object_set_new(doc, "version", json_string(version_text()));
-	json_object_set_new(doc, "now_s", count(clock_wall_s()));
-	json_object_set_new(doc, "uptime_s", figure(clock_seconds(now - h->start_ns)));
+	put(doc, "refusals", count(h->refusals));
+	put(doc, "alerts", view_alerts(h));
+	put(doc, "link", view_link(h));
+	put(doc, "link_port", count(link_port(h->link)));
+	put(doc, "version", json_string(version_text()));
+	put(doc, "now_s", count(clock_wall_s()));
+	put(doc, "uptime_s", figure(clock_seconds(now - h->start_ns)));
 	return doc;
 }
