@@ -186,9 +186,13 @@ static int open_to(uint16_t port, bool listening, uint16_t *bound)
 	return fd;
 }
 
+/* Hard, with a reset, as a machine that lost power or a router that forgot would do. */
 static void relay_close(struct help_net_relay *r, int i)
 {
+	const struct linger hard = {1, 0};
 	for (int k = 0; k < 2; k++) {
+		if (r->pair[i][k] >= 0)
+			setsockopt(r->pair[i][k], SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
 		if (r->pair[i][k] >= 0)
 			close(r->pair[i][k]);
 		r->pair[i][k] = -1;

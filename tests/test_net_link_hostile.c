@@ -340,35 +340,6 @@ static void chunks_without_credit_are_dropped(void **state)
 	assert_int_equal(c.refused_object, 1);
 }
 
-/* libzmq ended the process in this: bursts with PINGs between, broken off before they are read. */
-static void a_connection_may_break_at_any_moment(void **state)
-{
-	(void)state;
-	uint8_t frame[MSG_HEAD_MAX];
-	shoal_header hello = {.which_body = MSG_hello, .body.hello = help_net_hello(1)};
-	shoal_header beat = {.which_body = MSG_heartbeat};
-	size_t n = msg_encode(&beat, frame);
-	for (int i = 0; i < 60; i++) {
-		int every_ms = 1;
-		zmq_close(bare);
-		open_bare(NULL);
-		zmq_setsockopt(bare, ZMQ_HEARTBEAT_IVL, &every_ms, sizeof every_ms);
-		say(&hello, NULL, 0);
-		for (int k = 0; k < 20 * i; k++)
-			(void)!send_frames(frame, n, NULL, 0);
-		if (i % 3 == 0)
-			poll(NULL, 0, 1 + i % 5);
-	}
-	// And the next member finds it well.
-	zmq_close(bare);
-	help_net_keys(&keys);
-	help_net_admit(&coordinator, keys.public_key);
-	for (struct mail *m; (m = mailbox_take(coordinator.box));)
-		m->drop(m);
-	open_bare(NULL);
-	greet();
-}
-
 static bool connections_bounded(const struct link_counters *c)
 {
 	return c->cut >= 10 && c->connections <= 5;
@@ -427,7 +398,6 @@ int main(void)
 		T(a_chosen_routing_id_means_nothing),
 		T(a_flood_is_dropped_told_and_cut),
 		T(chunks_without_credit_are_dropped),
-		T(a_connection_may_break_at_any_moment),
 		T(connections_are_bounded),
 		T(a_connection_that_says_nothing_is_cut),
 #undef T
