@@ -87,6 +87,8 @@ $(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
 $(O)/kernels/ref/%.f64.o: CFLAGS_dir = -DREF_DOUBLE
 $(O)/base/version.o: CFLAGS_dir = -DVERSION='"$(VERSION)"'
+# .incbin is not seen by -MMD.
+$(O)/coordinator/assets.o: $(wildcard coordinator/web/*)
 $(O)/%.o: %.c | $(O)/net/messages.pb.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CFLAGS_all) $(CFLAGS_dir) -c -o $@ $<
