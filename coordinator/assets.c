@@ -15,6 +15,9 @@
 #define ASSETS_LIST(X) \
 	X(index, "/", HTML, OURS, "coordinator/web/index.html") \
 	X(app, "/app.js", SCRIPT, OURS, "coordinator/web/app.js") \
+	X(views, "/views.js", SCRIPT, OURS, "coordinator/web/views.js") \
+	X(loss, "/loss.js", SCRIPT, OURS, "coordinator/web/loss.js") \
+	X(words, "/words.js", SCRIPT, OURS, "coordinator/web/words.js") \
 	X(style, "/style.css", STYLE, OURS, "coordinator/web/style.css") \
 	X(icon, "/icon.svg", SVG, OURS, "coordinator/web/icon.svg") \
 	X(chart, "/chart.js", SCRIPT, LIBRARY, "/usr/share/javascript/chart.js/chart.min.js")
