@@ -10,6 +10,7 @@
 #include "net/keyfile.h"
 
 #define VARIABLE "SHOAL_PASSPHRASE"
+#define INTERRUPT 3 /* what Ctrl-C sends */
 
 static enum err from_file(const char *file, char **out, struct why *why)
 {
@@ -39,20 +40,22 @@ static enum err ask(int fd, const char *prompt, char line[static PASSPHRASE_MAX]
 	if (tcgetattr(fd, &before) != 0)
 		return file_why(why, "use", "/dev/tty", errno);
 	quiet = before;
-	quiet.c_lflag &= ~(tcflag_t)ECHO;
+	// Without signals, so that an interrupt does not leave the terminal silent.
+	quiet.c_lflag &= ~(tcflag_t)(ECHO | ISIG);
 	tcsetattr(fd, TCSAFLUSH, &quiet);
 	ssize_t got = write(fd, prompt, strlen(prompt));
 	while (got > 0 && n < PASSPHRASE_MAX - 1) {
 		got = read(fd, line + n, 1);
-		if (got <= 0 || line[n] == '\n')
+		if (got <= 0 || line[n] == '\n' || line[n] == INTERRUPT)
 			break;
 		n++;
 	}
+	bool interrupted = got > 0 && line[n] == INTERRUPT;
 	line[n] = 0;
 	tcsetattr(fd, TCSAFLUSH, &before);
 	if (write(fd, "\n", 1) != 1 || got < 0)
 		return file_why(why, "use", "/dev/tty", errno);
-	return ERR_OK;
+	return interrupted ? err_why(why, ERR_interrupted, "interrupted") : ERR_OK;
 }
 
 static enum err from_terminal(bool fresh, char **out, struct why *why)
