@@ -38,7 +38,8 @@ void member_state(struct member *m, shoal_state s, const char *name)
 		.steps_done = (uint32_t)m->status.steps_done,
 		.steps = (uint32_t)m->status.steps,
 		.tokens = m->status.steps_done * (m->spec ? spec_step_tokens(m->spec) : 0),
-		.tokens_per_s = (float)m->status.tokens_per_s};
+		.tokens_per_s = (float)m->status.tokens_per_s,
+		.loss = (float)m->status.loss};
 	snprintf(h.reason, sizeof h.reason, "%.199s", m->status.reason);
 	if (m->link)
 		link_status(m->link, &h);
