@@ -16,14 +16,25 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static enum failpoint wanted = FAILPOINTS;
 static atomic_long left;
 
-static void read_wish(void)
+static void set_wish(const char *text)
 {
-	const char *text = getenv("SHOAL_FAILPOINT");
 	size_t len = text ? strcspn(text, ":") : 0;
+	wanted = FAILPOINTS;
 	for (int i = 0; len && i < FAILPOINTS; i++)
 		if (strlen(names[i]) == len && !memcmp(text, names[i], len))
 			wanted = (enum failpoint)i;
 	atomic_store(&left, text && text[len] ? strtol(text + len + 1, NULL, 10) : 1);
+}
+
+static void read_wish(void)
+{
+	set_wish(getenv("SHOAL_FAILPOINT"));
+}
+
+void failpoint_wish(const char *text)
+{
+	pthread_once(&once, read_wish);
+	set_wish(text);
 }
 
 void failpoint(enum failpoint at)

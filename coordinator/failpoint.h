@@ -28,5 +28,8 @@ enum failpoint {
 };
 
 void failpoint(enum failpoint at); /* any thread */
+/* As if the variable had this value; NULL: none.  For tests that fork; no other thread is running.
+ */
+void failpoint_wish(const char *text);
 
 #endif

@@ -154,6 +154,8 @@ void hub_settle(struct hub *h, uint64_t now)
 		h->changed = true;
 	}
 	uint64_t at = rounds_deadline(h->rounds);
+	if (!h->on_timer)
+		return;
 	if (at == UINT64_MAX || h->stop) {
 		event_del(h->on_timer);
 		return;
@@ -164,7 +166,7 @@ void hub_settle(struct hub *h, uint64_t now)
 	event_add(h->on_timer, &tv);
 }
 
-static void take_mail(struct hub *h, struct mail *m, uint64_t now)
+void hub_take(struct hub *h, struct mail *m, uint64_t now)
 {
 	struct link_event *e = link_event_of(m);
 	if (e)
@@ -182,7 +184,7 @@ static void on_mail(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	for (int i = 0; i < MAILS_PER_TURN && !h->stop && (m = mailbox_take(h->mail)); i++)
-		take_mail(h, m, clock_now_ns());
+		hub_take(h, m, clock_now_ns());
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -255,6 +257,14 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+void hub_begin(struct hub *h)
+{
+	if (h->snapshot_due)
+		hub_round_snapshot(h);
+	h->changed = true;
+	hub_settle(h, clock_now_ns());
+}
+
 enum err hub_run(struct hub *h, struct why *why)
 {
 	const struct timeval beat = {.tv_usec = BEAT_MS * 1000};
@@ -267,10 +277,7 @@ enum err hub_run(struct hub *h, struct why *why)
 		h->on_signal = event_new(h->base, signal_fd(), EV_READ | EV_PERSIST, on_signal, h);
 		event_add(h->on_signal, NULL);
 	}
-	if (h->snapshot_due)
-		hub_round_snapshot(h);
-	h->changed = true;
-	hub_settle(h, clock_now_ns());
+	hub_begin(h);
 	if (!h->stop)
 		event_base_dispatch(h->base);
 	if (!h->failed.code)

@@ -112,6 +112,10 @@ enum err hub_run(struct hub *h, struct why *why) MUST_CHECK;
 /* Says goodbye to peers and pages. */
 void hub_close(struct hub *h);
 
+/* ---- what hub_run is made of, for tests that are the loop themselves */
+void hub_begin(struct hub *h);                              /* first */
+void hub_take(struct hub *h, struct mail *m, uint64_t now); /* takes one mail of h->mail */
+
 /* ---- for the hub's own files and the API */
 
 /* After every event: carry out what the machine decided, set the timer, tell the pages. */

@@ -1,0 +1,136 @@
+/* The whole coordinator but for its sockets' other ends: rounds, restarts, sudden death, liars. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "coordinator/failpoint.h"
+#include "tests/help_coordinator.h"
+
+/* Every sequence number that was ever drawn is in exactly one place. */
+static void account_balances(const struct hub *h)
+{
+	size_t n;
+	const struct span *pool = rounds_pool(h->rounds, &n);
+	uint64_t sum = ledger_tokens(h->run.ledger) / h->run.spec->train.seq;
+	for (size_t i = 0; i < n; i++)
+		sum += pool[i].last - pool[i].first;
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		if (m && m->assigned)
+			sum += span_count(m->spans, m->n_spans);
+	}
+	assert_int_equal(sum, rounds_cursor(h->rounds));
+}
+
+static void rounds_are_played_and_survive_a_restart(void **state)
+{
+	(void)state;
+	struct spec *spec = help_coordinator_spec();
+	struct hub h;
+	help_coordinator_open(&h, spec);
+	help_coordinator_play(&h, 4);
+	account_balances(&h);
+	struct ledger_head head = run_head(&h.run);
+	struct hash all = run_state(&h.run);
+	assert_int_equal(head.round, 4);
+	assert_int_equal(head.sequence, 8);
+	assert_int_equal(ledger_tokens(h.run.ledger), 4 * 96);
+	assert_true(h.have_loss);
+	hub_close(&h);
+	help_coordinator_open(&h, spec);
+	struct hash again = run_state(&h.run);
+	assert_int_equal(run_head(&h.run).sequence, 8);
+	assert_memory_equal(&again, &all, sizeof all);
+	account_balances(&h);
+	help_coordinator_play(&h, 6);
+	account_balances(&h);
+	hub_close(&h);
+	spec_free(spec);
+}
+
+/* The head after 9 rounds, as nobody disturbed them. */
+static struct hash undisturbed(const struct spec *spec)
+{
+	struct hub h;
+	help_coordinator_open(&h, spec);
+	help_coordinator_play(&h, 9);
+	struct hash hash = run_head(&h.run).hash;
+	hub_close(&h);
+	return hash;
+}
+
+/* In a process of its own, which is killed on the way. */
+static int play_in_child(const struct spec *spec, const char *point, uint64_t round)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct hub h;
+		failpoint_wish(point);
+		help_coordinator_open(&h, spec);
+		help_coordinator_play(&h, round);
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void killed_anywhere_it_ends_the_same(void **state)
+{
+	(void)state;
+	static const char *const points[] = {
+#define X(name) #name,
+		FAILPOINT_LIST(X)
+#undef X
+	};
+	struct spec *spec = help_coordinator_spec();
+	struct hash calm = undisturbed(spec);
+	assert_int_equal(rename(help_coordinator_path("run"), help_coordinator_path("calm")), 0);
+	for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+		/* twice at the first such moment, then at the fifth (if there is one) */
+		for (int n = 0; n < 3; n++) {
+			char name[32];
+			snprintf(name, sizeof name, "%s:%d", points[i], n < 2 ? 1 : 5);
+			int status = play_in_child(spec, name, 8);
+			if ((n < 2 || status) &&
+				(!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL))
+				fail_msg("%s was not passed: status %d", name, status);
+		}
+		struct hub h;
+		help_coordinator_open(&h, spec);
+		account_balances(&h);
+		help_coordinator_play(&h, 9);
+		account_balances(&h);
+		struct hash hash = run_head(&h.run).hash;
+		if (!hash_equal(&hash, &calm))
+			fail_msg("%s: another head", points[i]);
+		hub_close(&h);
+		assert_int_equal(
+			rename(help_coordinator_path("run"), help_coordinator_path(points[i])), 0);
+	}
+	spec_free(spec);
+}
+
+int main(void)
+{
+	struct why why;
+	if (log_select("0", &why))
+		return 1;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(rounds_are_played_and_survive_a_restart,
+			help_coordinator_setup, help_coordinator_teardown),
+		cmocka_unit_test_setup_teardown(killed_anywhere_it_ends_the_same,
+			help_coordinator_setup, help_coordinator_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
