@@ -11,6 +11,7 @@
 #include "coordinator/hftokenizer.h"
 #include "coordinator/human.h"
 #include "model/checkpoint.h"
+#include "round/shardstate.h"
 #include "model/gptname.h"
 #include "model/manifest.h"
 #include "model/tokenizer.h"
@@ -107,6 +108,32 @@ static enum err write_all(const struct checkpoint *c, const char *tokenizer, str
 	return err;
 }
 
+/* The hash that `replay` prints for the same state; a peer's own state is none of the run's. */
+static void state_text(const struct checkpoint *c, char out[static HASH_HEX])
+{
+	uint32_t n = c->graph->n_shards;
+	struct hash *states = alloc_must_zero(n, sizeof *states);
+	const json_t *round = json_object_get(statefile_meta(c->file), "round");
+	for (uint32_t i = 0; i < n; i++) {
+		char name[STATEFILE_NAME_MAX];
+		const uint8_t *momentum = NULL;
+		struct why why;
+		size_t bytes = c->graph->shard_params[i] * sizeof(float);
+		snprintf(name, sizeof name, "momentum.%u", i);
+		bool has = !statefile_find(c->file, name, bytes, &momentum, &why);
+		/* The vectors are borrowed from the mapped file and only read. */
+		struct shardstate s = {.shard = i,
+			.round = (uint64_t)json_integer_value(round),
+			.n = c->graph->shard_params[i],
+			.params = (float *)(uintptr_t)c->shards[i],
+			.momentum = has ? (float *)(uintptr_t)momentum : NULL};
+		states[i] = shardstate_hash(&s);
+	}
+	struct hash all = shardstate_hash_all(states, n);
+	hash_hex(&all, out);
+	free(states);
+}
+
 static enum err run(const char *state, struct why *why)
 {
 	struct checkpoint c;
@@ -122,8 +149,11 @@ static enum err run(const char *state, struct why *why)
 	if (!err) {
 		printf("%s: %s parameters of %s\n", opt.out,
 			human_count(graph_params(c.graph), params), c.path);
-		printf("export: ok model.safetensors config.json%s\n",
-			tokenizer ? " tokenizer.json tokenizer_config.json" : "");
+		char hex[HASH_HEX] = "none";
+		if (!strcmp(statefile_kind(c.file), "snapshot"))
+			state_text(&c, hex);
+		printf("export: ok model.safetensors config.json%s state=%s\n",
+			tokenizer ? " tokenizer.json tokenizer_config.json" : "", hex);
 	}
 	free(tokenizer);
 	tokenizer_free(t);

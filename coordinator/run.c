@@ -1,4 +1,5 @@
 #include "coordinator/run.h"
+#include "round/shardstate.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -272,14 +273,12 @@ struct ledger_head run_head(const struct run *r)
 
 struct hash run_state(const struct run *r)
 {
-	/* The formula of replica_hash_all, for a replica that is not in memory. */
-	struct hash_state *h = hash_begin();
-	hash_add_u32(h, r->graph->n_shards);
-	for (uint32_t i = 0; i < r->graph->n_shards; i++) {
-		struct hash one = ledger_state(r->ledger, i);
-		hash_add(h, one.b, sizeof one.b);
-	}
-	return hash_end(h);
+	struct hash *states = alloc_must_zero(r->graph->n_shards, sizeof *states);
+	for (uint32_t i = 0; i < r->graph->n_shards; i++)
+		states[i] = ledger_state(r->ledger, i);
+	struct hash all = shardstate_hash_all(states, r->graph->n_shards);
+	free(states);
+	return all;
 }
 
 bool run_knows(const struct run *r, uint64_t sequence, const struct hash *head)

@@ -97,13 +97,12 @@ struct hash replica_hash(struct replica *r, uint32_t shard)
 
 struct hash replica_hash_all(struct replica *r)
 {
-	struct hash_state *h = hash_begin();
-	hash_add_u32(h, r->n_shards);
-	for (uint32_t i = 0; i < r->n_shards; i++) {
-		struct hash one = replica_hash(r, i);
-		hash_add(h, one.b, sizeof one.b);
-	}
-	return hash_end(h);
+	struct hash *states = alloc_must_zero(r->n_shards, sizeof *states);
+	for (uint32_t i = 0; i < r->n_shards; i++)
+		states[i] = replica_hash(r, i);
+	struct hash all = shardstate_hash_all(states, r->n_shards);
+	free(states);
+	return all;
 }
 
 /* ---- the next state */

@@ -30,6 +30,15 @@ void shardstate_release(struct shardstate *s)
 	*s = (struct shardstate){0};
 }
 
+struct hash shardstate_hash_all(const struct hash *states, uint32_t n)
+{
+	struct hash_state *h = hash_begin();
+	hash_add_u32(h, n);
+	for (uint32_t i = 0; i < n; i++)
+		hash_add(h, states[i].b, sizeof states[i].b);
+	return hash_end(h);
+}
+
 struct hash shardstate_hash(const struct shardstate *s)
 {
 	struct hash_state *h = hash_begin();

@@ -25,6 +25,8 @@ enum err shardstate_init(
 	struct shardstate *s, uint32_t shard, size_t n, const struct rule_row *rule) MUST_CHECK;
 void shardstate_release(struct shardstate *s); /* NULL-safe, idempotent */
 struct hash shardstate_hash(const struct shardstate *s);
+/* One hash over the state hashes of all n shards: what reports, replay and export show. */
+struct hash shardstate_hash_all(const struct hash *states, uint32_t n);
 
 /* next (inited with the same shape) becomes what now is after one more round with these inputs;
  * now is only read.  As rule_apply. */
