@@ -134,7 +134,8 @@ const showRefusals = table('refusals-table', 'The newest refusals', refusalColum
 
 /* ---- tiles: [figure, unit, line below, exact value] of the overview */
 
-const missing = (o) => Math.max(0, o.run.peers_min - o.members.ready - o.members.working - o.members.in);
+const over = (o) => o.state === 'finishing' || o.state === 'finished';
+const missing = (o) => over(o) ? 0 : Math.max(0, o.run.peers_min - o.members.ready - o.members.working - o.members.in);
 /* Since the overview came; the clock of a page that hears nothing stands still. */
 const passed = () => document.body.classList.contains('connected') ? (performance.now() - run.at) / 1000 : 0;
 
@@ -150,8 +151,9 @@ const tiles = [
 	{id: 'round', label: 'Round', term: 'round', of: (o) => {
 		const most = o.run.mode === 'timed' ? ` of ${span(o.run.seconds)}` : '';
 		const t = known(o.round_s) ? Math.floor(o.round_s + passed()) : null;
-		const words = t ? `open for ${span(t)}${most}` : known(t) ? 'just opened' : 'none is open';
-		return [count(o.round), '', words, o.round];
+		const words = t ? `open for ${span(t)}${most}` : known(t) ? 'just opened' : over(o) ? 'was the last' : 'not open';
+		const round = over(o) ? o.head.round : o.round;
+		return [count(round), '', words, round];
 	}},
 	{id: 'peers', label: 'Peers working', term: 'peers', of: (o) => {
 		const m = o.members, working = m.working + m.in;
@@ -223,7 +225,7 @@ function showOverview()
 	showTiles(o);
 	$('progress').max = o.total_tokens;
 	$('progress').value = Math.min(o.tokens, o.total_tokens);
-	text($('progress-done'), `${count(o.tokens)} of ${count(o.total_tokens)} tokens, ${percent(o.tokens / o.total_tokens)}`);
+	text($('progress-done'), `${count(o.tokens)} of ${count(o.total_tokens)} tokens, ${percent(Math.min(1, o.tokens / o.total_tokens))}`);
 	text($('progress-left'), o.eta_s ? `about ${span(Math.ceil(o.eta_s))} left` : '');
 	showFacts('facts', r.id, [`${short(r.params)} parameters in ${plural(r.shards, 'shard')}`,
 		`rounds of ${r.mode === 'fixed' ? plural(r.steps, 'step') : span(r.seconds)}`,

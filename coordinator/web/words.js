@@ -80,16 +80,17 @@ export function meaning(term)
 }
 
 /* A hash: short, the whole of it on click. */
+const HASH_FEW = 8;
 export function hash(hex)
 {
 	if (!hex)
 		return make('span', DASH);
-	const b = make('button', hex.slice(0, 10), {type: 'button', class: 'hash', title: hex,
-		'aria-expanded': 'false', 'aria-label': `hash ${hex.slice(0, 10)}, show all of it`});
+	const b = make('button', hex.slice(0, HASH_FEW), {type: 'button', class: 'hash', title: hex,
+		'aria-expanded': 'false', 'aria-label': `hash ${hex.slice(0, HASH_FEW)}, show all of it`});
 	b.addEventListener('click', () => {
 		const whole = b.getAttribute('aria-expanded') === 'false';
 		b.setAttribute('aria-expanded', String(whole));
-		b.textContent = whole ? hex : hex.slice(0, 10);
+		b.textContent = whole ? hex : hex.slice(0, HASH_FEW);
 	});
 	return b;
 }
