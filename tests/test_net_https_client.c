@@ -1,8 +1,6 @@
-/* The HTTPS client against a real server, a cut network, and everything that is no coordinator. */
+/* The HTTPS client against a real server and over a cut network. */
 #include "tests/help_https.h"
 #include "tests/help_net.h"
-#include <errno.h>
-#include <netdb.h>
 #include "base/file.h"
 #include "net/https_client.h"
 #include "net/https_reply.h"
@@ -403,122 +401,7 @@ static void test_download_of_another_size(void **state)
 	https_client_free(c);
 }
 
-/* ---- who is no coordinator */
-static enum err try_port(const char *host, uint16_t to, struct why *why)
-{
-	struct https_client_config config = config_to(host, to);
-	struct joinlink l = link_to(host, to);
-	struct statement s;
-	config.connect_ns = 300 * CLOCK_MS;
-	struct https_client *c = client_of(&config);
-	enum err e = https_client_contact(c, &l, NOW, &s, why);
-	https_client_free(c);
-	return e;
-}
-
-static int listener(uint16_t *at, int backlog)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET};
-	socklen_t n = sizeof a;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-	if (backlog > 0)
-		assert_int_equal(listen(fd, backlog), 0);
-	*at = ntohs(a.sin_port);
-	return fd;
-}
-
-static int connect_later(uint16_t to)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(to)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0)
-		assert_int_equal(errno, EINPROGRESS);
-	return fd;
-}
-
-static void *plain_http(void *arg)
-{
-	static const char reply[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
-	char request[100];
-	int fd = accept(*(int *)arg, NULL, NULL);
-	if (read(fd, request, sizeof request) > 0 &&
-		write(fd, reply, sizeof reply - 1) == sizeof reply - 1)
-		shutdown(fd, SHUT_WR);
-	while (read(fd, request, sizeof request) > 0)
-		;
-	close(fd);
-	return NULL;
-}
-
-static void test_no_coordinator_there(void **state)
-{
-	struct why why = {0};
-	uint16_t at;
-	pthread_t thread;
-	(void)state;
-	int fd = listener(&at, 0); // bound, so that nobody else takes it, but not listening
-	assert_int_equal(try_port("127.0.0.1", at, &why), ERR_network);
-	says(&why, ERR_network, "connection refused");
-	close(fd);
-
-	fd = listener(&at, 1); // a full queue: the kernel drops what comes, as a firewall does
-	int queued[4];
-	for (size_t i = 0; i < 4; i++)
-		queued[i] = connect_later(at);
-	assert_int_equal(try_port("127.0.0.1", at, &why), ERR_timeout);
-	says(&why, ERR_timeout, "does not answer");
-	for (size_t i = 0; i < 4; i++)
-		close(queued[i]);
-	close(fd);
-
-	fd = listener(&at, 5); // the kernel connects, nobody answers
-	assert_int_equal(try_port("127.0.0.1", at, &why), ERR_timeout);
-	says(&why, ERR_timeout, "does not speak TLS");
-	close(fd);
-
-	fd = listener(&at, 5);
-	assert_int_equal(pthread_create(&thread, NULL, plain_http, &fd), 0);
-	assert_int_equal(try_port("127.0.0.1", at, &why), ERR_network);
-	says(&why, ERR_network, "plain HTTP port");
-	pthread_join(thread, NULL);
-	close(fd);
-
-	assert_int_equal(try_port("no.such.name.invalid", 443, &why), ERR_network);
-	says(&why, ERR_network, "no.such.name.invalid is not known");
-}
-
-static bool loops_back(const char *name)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *list = NULL;
-	struct sockaddr_in in = {0};
-	if (strcmp(name, "localhost") == 0 || getaddrinfo(name, NULL, &hints, &list) != 0)
-		return false;
-	memcpy(&in, list->ai_addr, sizeof in);
-	freeaddrinfo(list);
-	return ntohl(in.sin_addr.s_addr) >> 24 == 127;
-}
-
-static void test_name_that_loops_back(void **state)
-{
-	char own[256] = "";
-	struct why why = {0};
-	uint16_t at;
-	(void)state;
-	// Installers write such a line into /etc/hosts for the machine's own name.
-	gethostname(own, sizeof own - 1);
-	const char *name = loops_back(own) ? own : "ip6-localhost";
-	if (!loops_back(name))
-		skip();
-	int fd = listener(&at, 0);
-	assert_int_equal(try_port(name, at, &why), ERR_network);
-	says(&why, ERR_network, "/etc/hosts");
-	close(fd);
-}
-
+/* ---- limits and patience */
 static void test_too_many_requests(void **state)
 {
 	struct why why = {0};
@@ -532,7 +415,8 @@ static void test_too_many_requests(void **state)
 	help_https_start(&server);
 	struct https_client *c = trusting(port());
 	assert_int_equal(https_client_get_json(c, "/nothing", 100, &out, &why), ERR_missing);
-	assert_int_equal(https_client_get_json(c, "/nothing", 100, &out, &why), ERR_busy);
+	for (int i = 0; i < 100 && why.code != ERR_busy; i++)
+		assert_int_not_equal(https_client_get_json(c, "/nothing", 100, &out, &why), ERR_OK);
 	says(&why, ERR_busy, "too many requests");
 	struct https_client *second = trusting(port());
 	assert_int_equal(https_client_get_json(second, "/nothing", 100, &out, &why), ERR_busy);
@@ -566,7 +450,7 @@ static void test_cancel_and_stall(void **state)
 	pthread_join(thread, NULL);
 	https_client_free(c);
 	config.cancel = NULL;
-	config.total_ns = 200 * CLOCK_MS;
+	config.total_ns = CLOCK_SECOND;
 	c = client_of(&config);
 	https_client_trust(c, &genuine, false);
 	assert_int_equal(https_client_get(c, "/events", 100, &bytes, &n, &why), ERR_timeout);
@@ -613,8 +497,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_download_goes_on, start, stop),
 		cmocka_unit_test_setup_teardown(test_download_over_a_cut_line, start, stop),
 		cmocka_unit_test_setup_teardown(test_download_of_another_size, start, stop),
-		cmocka_unit_test(test_no_coordinator_there),
-		cmocka_unit_test(test_name_that_loops_back),
 		cmocka_unit_test_setup_teardown(test_too_many_requests, start, stop),
 		cmocka_unit_test_setup_teardown(test_cancel_and_stall, start, stop),
 	};
