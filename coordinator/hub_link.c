@@ -167,6 +167,14 @@ static void say_plan_again(struct hub *h, uint32_t number)
 		hub_link_plan(h, number);
 }
 
+/* At most two rounds behind: it will be there in a moment. */
+static void say_near(struct hub *h, uint32_t number, uint64_t sequence, uint64_t now)
+{
+	uint64_t newest = run_head(&h->run).sequence;
+	if (sequence < newest && newest - sequence <= 2 * (uint64_t)h->run.files.n_shards)
+		rounds_on_near(h->rounds, number, now);
+}
+
 static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 {
 	const shoal_hello *hello = &e->header.body.hello;
@@ -198,6 +206,7 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	if (m->sequence < newest)
 		hub_link_head(h, number);
 	rounds_on_linked(h->rounds, number, m->sequence == newest, now);
+	say_near(h, number, m->sequence, now);
 	say_plan_again(h, number);
 	if (h->ended)
 		hub_link_end(h, number);
@@ -220,8 +229,11 @@ static void on_report(struct hub *h, uint32_t number, const shoal_report *r, uin
 {
 	struct ledger_head head = run_head(&h->run);
 	struct hash ours = run_state(&h->run);
-	if (r->sequence != head.sequence)
-		return; /* of an older head: the newest will be reported too */
+	if (r->sequence != head.sequence) {
+		/* of an older head: the newest will be reported too */
+		say_near(h, number, r->sequence, now);
+		return;
+	}
 	if (memcmp(r->state, ours.b, sizeof r->state)) {
 		struct why why;
 		const struct hub_refused refused = {

@@ -21,6 +21,7 @@
 #define BOUND_FACTOR \
 	10 /* an answering member that does not finish is given up after so many expected times */
 #define BOUND_FLOOR (60 * CLOCK_SECOND)
+#define LAST_ASKED 5 /* members that are asked for the final loss, one after another */
 #define FIRST_ROUND \
 	(600 * CLOCK_SECOND) /* expected length of a fixed-step round before any was seen */
 
@@ -31,8 +32,12 @@ struct rounds {
 	uint64_t round, ledger_tokens, planned_tokens;
 	uint64_t opened_ns, closed_ns, quorum_ns, grace_until_ns;
 	bool paused, asked_last;
+	uint64_t asked_ns;    /* for the last loss */
+	uint32_t asked_times; /* how many members were */
+	uint32_t asked;       /* the last of them */
 	struct rounds_member *members;
 	bool *was_in; /* in the round before: the next one waits for it to apply that */
+	bool *near;   /* has almost caught up: the next round waits a little for it */
 	uint32_t n_members, cap_members, counts[MEMBER_STATES];
 	struct spanpool pool;
 	struct arrivals finished, applied;
@@ -105,6 +110,7 @@ struct rounds *rounds_new(const struct rounds_config *config)
 	r->round = config->first_round;
 	r->ledger_tokens = config->ledger_tokens;
 	r->pool.cursor = config->cursor;
+	r->asked = UINT32_MAX; /* so that the first one comes next */
 	r->closed_ns = config->now;
 	if (r->ledger_tokens >= r->spec->train.total_tokens)
 		r->state = ROUNDS_finishing;
@@ -117,6 +123,7 @@ void rounds_free(struct rounds *r)
 		return;
 	free(r->members);
 	free(r->was_in);
+	free(r->near);
 	spanpool_release(&r->pool);
 	free(r->queue);
 	free(r);
@@ -158,7 +165,7 @@ static void open_round(struct rounds *r, uint64_t now)
 	for (uint32_t i = 0; i < r->n_members; i++) {
 		struct rounds_member *m = &r->members[i];
 		m->assigned = m->state == MEMBER_ready;
-		r->was_in[i] = false;
+		r->was_in[i] = r->near[i] = false;
 		if (!m->assigned)
 			continue;
 		m->steps = steps_for(r, m);
@@ -186,6 +193,21 @@ static uint32_t still_applying(const struct rounds *r)
 	return n;
 }
 
+/* Members that are about to reach the head: without this a newcomer would run behind rounds shorter
+ * than its catching up. */
+static uint32_t nearly_there(const struct rounds *r)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < r->n_members; i++)
+		n += r->near[i] && r->members[i].state == MEMBER_syncing;
+	return n;
+}
+
+static uint64_t welcome_until(const struct rounds *r)
+{
+	return r->closed_ns + arrivals_expected(&r->applied, SETTLE_FLOOR, SETTLE_FLOOR);
+}
+
 static uint64_t settle_until(const struct rounds *r)
 {
 	bool all = r->spec->round.quorum >= 1;
@@ -199,6 +221,8 @@ static void check_open(struct rounds *r, uint64_t now)
 		r->counts[MEMBER_ready] < r->spec->round.peers_min)
 		return;
 	if (still_applying(r) && now < settle_until(r))
+		return;
+	if (nearly_there(r) && now < welcome_until(r))
 		return;
 	open_round(r, now);
 }
@@ -218,12 +242,12 @@ static uint64_t expected_length(const struct rounds *r)
 	return arrivals_expected(&r->finished, first, CLOCK_SECOND);
 }
 
-/* Until when a member that is not in is waited for. */
-static uint64_t patience(const struct rounds *r, const struct rounds_member *m)
+/* Until when a member that is not in is waited for; expected: expected_length. */
+static uint64_t patience(const struct rounds *r, const struct rounds_member *m, uint64_t expected)
 {
 	if (m->state == MEMBER_gone)
 		return 0;
-	uint64_t until = r->opened_ns + BOUND_FACTOR * expected_length(r) + BOUND_FLOOR;
+	uint64_t until = r->opened_ns + BOUND_FACTOR * expected + BOUND_FLOOR;
 	if (m->state == MEMBER_away) {
 		uint64_t lost = m->since_ns + LOST_GRACE;
 		if (lost < r->grace_until_ns)
@@ -234,8 +258,8 @@ static uint64_t patience(const struct rounds *r, const struct rounds_member *m)
 		/* before three arrivals were ever seen, the rest may take as long again as the
 		 * quorum took */
 		uint64_t grace =
-			r->opened_ns + (r->finished.n >= 3 ? expected_length(r)
-							   : 2 * (r->quorum_ns - r->opened_ns));
+			r->opened_ns +
+			(r->finished.n >= 3 ? expected : 2 * (r->quorum_ns - r->opened_ns));
 		grace = grace > r->quorum_ns ? grace : r->quorum_ns;
 		until = grace < until ? grace : until;
 	}
@@ -281,9 +305,10 @@ static void check_close(struct rounds *r, uint64_t now)
 	if (!r->quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
 		r->quorum_ns = now;
 	uint32_t left = assigned - in;
+	uint64_t expected = left ? expected_length(r) : 0;
 	for (uint32_t i = 0; left && i < r->n_members; i++) {
 		struct rounds_member *m = &r->members[i];
-		if (!m->assigned || is_in(r, m) || now < patience(r, m))
+		if (!m->assigned || is_in(r, m) || now < patience(r, m, expected))
 			continue;
 		drop(r, i, now);
 		left--;
@@ -292,24 +317,46 @@ static void check_close(struct rounds *r, uint64_t now)
 		finish_round(r, in);
 }
 
-static void check_finish(struct rounds *r)
+static uint64_t answer_until(const struct rounds *r)
 {
-	if (r->state != ROUNDS_finishing || r->asked_last)
+	return r->asked_ns + BOUND_FACTOR * expected_length(r) + BOUND_FLOOR;
+}
+
+/* The next one after who was asked last, so that a member which never answers is asked once. */
+static uint32_t next_ready(const struct rounds *r)
+{
+	for (uint32_t k = 1; k <= r->n_members; k++) {
+		uint32_t i = (r->asked + k) % r->n_members;
+		if (r->members[i].state == MEMBER_ready)
+			return i;
+	}
+	return UINT32_MAX;
+}
+
+static void check_finish(struct rounds *r, uint64_t now)
+{
+	if (r->state != ROUNDS_finishing || (r->asked_last && now < answer_until(r)))
 		return;
-	for (uint32_t i = 0; i < r->n_members; i++) {
-		if (r->members[i].state != MEMBER_ready)
-			continue;
-		r->asked_last = true;
-		push(r, ROUNDS_last_validation, i);
+	if (r->asked_times == LAST_ASKED) {
+		r->state = ROUNDS_finished; /* without: the model is there all the same */
+		push(r, ROUNDS_finish, 0);
 		return;
 	}
+	uint32_t member = next_ready(r);
+	r->asked_last = member != UINT32_MAX;
+	if (!r->asked_last)
+		return;
+	r->asked = member;
+	r->asked_ns = now;
+	r->asked_times++;
+	push(r, ROUNDS_last_validation, member);
 }
 
 static void check(struct rounds *r, uint64_t now)
 {
 	check_close(r, now);
 	check_open(r, now);
-	check_finish(r);
+	check_finish(r, now);
 }
 
 /* ---- events */
@@ -322,8 +369,10 @@ void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now)
 		uint32_t cap = member + 1 > 2 * r->cap_members ? member + 1 : 2 * r->cap_members;
 		r->members = alloc_must_resize(r->members, cap, sizeof *r->members);
 		r->was_in = alloc_must_resize(r->was_in, cap, sizeof *r->was_in);
+		r->near = alloc_must_resize(r->near, cap, sizeof *r->near);
 		memset(r->members + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->members);
 		memset(r->was_in + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->was_in);
+		memset(r->near + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->near);
 		r->cap_members = cap;
 	}
 	if (member >= r->n_members)
@@ -383,13 +432,23 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	check(r, now);
 }
 
+void rounds_on_near(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = find(r, member);
+	if (m && m->state == MEMBER_syncing)
+		r->near[member] = true;
+	check(r, now);
+}
+
 static void leave(struct rounds *r, uint32_t member, enum member_state to, uint64_t now)
 {
 	if (!find(r, member))
 		return;
 	move(r, member, to, now);
-	if (r->state == ROUNDS_finishing)
-		r->asked_last = false; /* it may have been the one that was asked */
+	if (r->asked_last && member == r->asked) {
+		r->asked_last = false; /* the next one, which may be itself when it is back */
+		r->asked_times--;
+	}
 	check(r, now);
 }
 
@@ -413,7 +472,7 @@ void rounds_on_progress(
 	if (tokens_per_s > 0 && tokens_per_s < 1e12)
 		m->speed = m->speed > 0 ? SPEED_KEEP * m->speed + (1 - SPEED_KEEP) * tokens_per_s
 					: tokens_per_s;
-	check(r, now);
+	(void)now; /* neither speed nor steps open or close a round */
 }
 
 bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now)
@@ -484,13 +543,19 @@ struct rounds_action rounds_next(struct rounds *r)
 uint64_t rounds_deadline(const struct rounds *r)
 {
 	uint64_t at = UINT64_MAX;
-	if (r->state == ROUNDS_waiting && r->counts[MEMBER_ready] >= r->spec->round.peers_min &&
-		still_applying(r))
-		return settle_until(r);
+	if (r->state == ROUNDS_waiting && r->counts[MEMBER_ready] >= r->spec->round.peers_min) {
+		uint64_t late = still_applying(r) ? settle_until(r) : 0,
+			 new = nearly_there(r) ? welcome_until(r) : 0;
+		at = late > new ? late : new;
+		at = at ? at : UINT64_MAX;
+	}
+	if (r->state == ROUNDS_finishing && r->asked_last)
+		return answer_until(r);
+	uint64_t expected = r->state == ROUNDS_open ? expected_length(r) : 0;
 	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->n_members; i++) {
 		const struct rounds_member *m = &r->members[i];
-		if (m->assigned && !is_in(r, m) && patience(r, m) < at)
-			at = patience(r, m);
+		if (m->assigned && !is_in(r, m) && patience(r, m, expected) < at)
+			at = patience(r, m, expected);
 	}
 	return at;
 }
@@ -550,8 +615,9 @@ bool rounds_paused(const struct rounds *r)
 
 uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
 {
-	*until_ns = settle_until(r);
-	return still_applying(r);
+	uint32_t late = still_applying(r), new = nearly_there(r);
+	*until_ns = late ? settle_until(r) : welcome_until(r);
+	return late + new;
 }
 
 bool rounds_asked_last(const struct rounds *r)

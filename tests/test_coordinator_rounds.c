@@ -203,6 +203,34 @@ static void the_run_ends_with_a_last_validation(void **state)
 	rounds_free(r);
 }
 
+static void the_run_ends_without_an_answer(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	spec.train.total_tokens = 160;
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	rounds_on_joined(r, 1, 1);
+	expect(r, ROUNDS_open_round);
+	rounds_on_linked(r, 1, true, 1);
+	deliver(r, 0, 2);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 160, 3);
+	rounds_on_at_head(r, 0, 4);
+	rounds_on_at_head(r, 1, 4);
+	assert_int_equal(expect(r, ROUNDS_last_validation).member, 0);
+	for (uint32_t asked = 1; asked < 5; asked++) {
+		rounds_tick(r, rounds_deadline(r) - 1);
+		expect(r, ROUNDS_none);
+		rounds_tick(r, rounds_deadline(r));
+		assert_int_equal(expect(r, ROUNDS_last_validation).member, asked % 2);
+	}
+	rounds_tick(r, rounds_deadline(r));
+	expect(r, ROUNDS_finish);
+	assert_int_equal(rounds_state(r), ROUNDS_finished);
+	rounds_free(r);
+}
+
 static void a_restart_waits_for_those_who_worked(void **state)
 {
 	(void)state;
@@ -218,6 +246,29 @@ static void a_restart_waits_for_those_who_worked(void **state)
 	assert_int_equal(rounds_member(r, 3)->state, MEMBER_working);
 	deliver(r, 3, 22 * CLOCK_SECOND);
 	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
+static void a_newcomer_close_behind_is_waited_for_a_moment(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	rounds_on_joined(r, 1, 2);
+	rounds_on_linked(r, 1, false, 2);
+	deliver(r, 0, 3);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 80, 4);
+	rounds_on_near(r, 1, 5);
+	rounds_on_at_head(r, 0, 6);
+	expect(r, ROUNDS_none);
+	uint64_t until = rounds_deadline(r);
+	assert_true(until > 6 && until <= 4 + 10 * CLOCK_SECOND);
+	rounds_tick(r, until); /* it does not come: the others go on */
+	expect(r, ROUNDS_open_round);
+	assert_false(rounds_member(r, 1)->assigned);
 	rounds_free(r);
 }
 
@@ -389,7 +440,9 @@ int main(void)
 		cmocka_unit_test(a_quorum_waits_as_long_as_arrivals_teach),
 		cmocka_unit_test(partial_work_returns_the_rest),
 		cmocka_unit_test(the_run_ends_with_a_last_validation),
+		cmocka_unit_test(the_run_ends_without_an_answer),
 		cmocka_unit_test(a_restart_waits_for_those_who_worked),
+		cmocka_unit_test(a_newcomer_close_behind_is_waited_for_a_moment),
 		cmocka_unit_test(arrivals_teach_deadlines),
 		cmocka_unit_test(random_events_never_lose_or_double_a_number),
 	};
