@@ -1,4 +1,5 @@
 #include "coordinator/hub_round.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -199,6 +200,22 @@ static void store_shard(struct hub *h, const struct closing_out *o)
 	buf_release(&bytes);
 }
 
+/* Mean training loss per token of a round's contributors, by their last words; 0: nobody said one.
+ * It is shown, nothing depends on it. */
+static double told_loss(const struct hub *h, const struct ledger_entry *e)
+{
+	double sum = 0, tokens = 0;
+	for (uint32_t i = 0; i < e->count; i++) {
+		const struct ledger_accepted *a = &e->accepted[i];
+		double loss = a->peer < h->n_members ? (double)h->members[a->peer].told.loss : 0;
+		if (!isfinite(loss) || loss <= 0)
+			continue;
+		sum += loss * (double)a->tokens;
+		tokens += (double)a->tokens;
+	}
+	return tokens > 0 ? sum / tokens : 0;
+}
+
 static struct store_round sum_up(
 	const struct hub *h, const struct desk_close *c, uint64_t tokens, uint64_t now)
 {
@@ -212,6 +229,11 @@ static struct store_round sum_up(
 		.took_ns = now - rounds_opened_ns(h->rounds)};
 	for (uint32_t i = 0; i < c->n_shards; i++)
 		r.bytes_down += shared_len(c->out[i].record);
+	const struct manifest_split *text = &h->manifest->train;
+	r.nats_per_token = told_loss(h, &c->out[0].entry);
+	if (text->text_bytes)
+		r.nats_per_byte =
+			r.nats_per_token * (double)text->tokens / (double)text->text_bytes;
 	return r;
 }
 

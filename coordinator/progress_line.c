@@ -49,13 +49,15 @@ void progress_line_end(void)
 
 void progress_line_round(const struct hub *h, const struct store_round *r)
 {
-	char took[24];
+	char took[24], loss[40] = "";
 	if (terminal())
 		return;
 	clock_text(r->took_ns, took);
-	log_at(round, 1, "round %llu: %u members, %llu of %llu tokens, %s",
+	if (r->nats_per_byte > 0)
+		snprintf(loss, sizeof loss, ", training loss %.4f", r->nats_per_byte);
+	log_at(round, 1, "round %llu: %u members, %llu of %llu tokens, %s%s",
 		(unsigned long long)r->round, r->members, (unsigned long long)r->total_tokens,
-		(unsigned long long)h->run.spec->train.total_tokens, took);
+		(unsigned long long)h->run.spec->train.total_tokens, took, loss);
 }
 
 void progress_line_loss(const struct hub *h, const struct store_loss *l)

@@ -138,11 +138,12 @@ enum err store_entry_find(
 
 /* ---- rounds closed, for the page; ascending */
 struct store_round {
-	uint64_t round, tokens;        /* tokens accepted in it */
-	uint64_t total_tokens;         /* and in all rounds until its end */
-	uint32_t members, dropped;     /* accepted; left out */
-	uint64_t bytes_up, bytes_down; /* contributions; records */
-	uint64_t closed_s, took_ns;    /* wall clock; from opening to commit */
+	uint64_t round, tokens;               /* tokens accepted in it */
+	uint64_t total_tokens;                /* and in all rounds until its end */
+	uint32_t members, dropped;            /* accepted; left out */
+	uint64_t bytes_up, bytes_down;        /* contributions; records */
+	uint64_t closed_s, took_ns;           /* wall clock; from opening to commit */
+	double nats_per_token, nats_per_byte; /* training loss, as the peers say; 0: not known */
 };
 typedef void store_round_fn(void *arg, const struct store_round *r);
 void store_round_add(struct store *s, const struct store_round *r);

@@ -2,9 +2,10 @@
 
 void store_round_add(struct store *s, const struct store_round *r)
 {
-	store_sql_write(s, "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", "nnnuunnnn",
-		r->round, r->tokens, r->total_tokens, r->members, r->dropped, r->bytes_up,
-		r->bytes_down, r->closed_s, r->took_ns);
+	store_sql_write(s, "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"nnnuunnnnrr", r->round, r->tokens, r->total_tokens, r->members, r->dropped,
+		r->bytes_up, r->bytes_down, r->closed_s, r->took_ns, r->nats_per_token,
+		r->nats_per_byte);
 }
 
 enum err store_round_list(struct store *s, const struct store_range *range, store_round_fn *fn,
@@ -12,7 +13,8 @@ enum err store_round_list(struct store *s, const struct store_range *range, stor
 {
 	struct store_sql q = store_sql_query(s,
 		"SELECT round, tokens, members, dropped, bytes_up, bytes_down, closed_s, took_ns,"
-		" total_tokens FROM round WHERE round > ? ORDER BY round LIMIT ?",
+		" total_tokens, nats_per_token, nats_per_byte FROM round WHERE round > ? ORDER BY "
+		"round LIMIT ?",
 		"nu", range->after, range->limit);
 	while (store_sql_next(&q)) {
 		struct store_round r = {.round = store_sql_u64(&q, 0),
@@ -23,7 +25,9 @@ enum err store_round_list(struct store *s, const struct store_range *range, stor
 			.bytes_down = store_sql_u64(&q, 5),
 			.closed_s = store_sql_u64(&q, 6),
 			.took_ns = store_sql_u64(&q, 7),
-			.total_tokens = store_sql_u64(&q, 8)};
+			.total_tokens = store_sql_u64(&q, 8),
+			.nats_per_token = store_sql_real(&q, 9),
+			.nats_per_byte = store_sql_real(&q, 10)};
 		fn(arg, &r);
 	}
 	return store_sql_end(&q, why);

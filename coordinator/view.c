@@ -46,6 +46,8 @@ json_t *view_round(const struct store_round *r)
 	put(doc, "bytes_down", count(r->bytes_down));
 	put(doc, "closed_s", count(r->closed_s));
 	put(doc, "took_s", figure(clock_seconds(r->took_ns)));
+	put(doc, "nats_per_token", figure(r->nats_per_token > 0 ? r->nats_per_token : NAN));
+	put(doc, "nats_per_byte", figure(r->nats_per_byte > 0 ? r->nats_per_byte : NAN));
 	return doc;
 }
 

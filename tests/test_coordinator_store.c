@@ -205,6 +205,11 @@ static void count_code(void *arg, enum err code, uint64_t count)
 	*n += count;
 }
 
+static void add_loss(void *arg, const struct store_round *r)
+{
+	*(double *)arg += r->nats_per_byte;
+}
+
 static void history(void **state)
 {
 	(void)state;
@@ -212,7 +217,8 @@ static void history(void **state)
 	struct why why;
 	struct store_entry e = {.entry = (const uint8_t *)"bytes", .entry_len = 5, .shard = 1};
 	struct store_refusal r = {.code = ERR_tokens, .what = "contribution", .text = "too many"};
-	struct store_round row = {.members = 2, .bytes_up = 10, .bytes_down = 7};
+	struct store_round row = {
+		.members = 2, .bytes_up = 10, .bytes_down = 7, .nats_per_byte = 1.25};
 	struct store_round_sum total;
 	uint64_t sum = 0, n = 0, counted = 0;
 	store_begin(s);
@@ -234,6 +240,10 @@ static void history(void **state)
 	assert_int_equal(n, STORE_REFUSALS);
 	assert_int_equal(store_refusal_counts(s, count_code, &counted, &why), ERR_OK);
 	assert_int_equal(counted, 500);
+	double nats = 0;
+	assert_int_equal(
+		store_round_list(s, &(struct store_range){1, 5}, add_loss, &nats, &why), ERR_OK);
+	assert_float_equal(nats, 2 * 1.25, 0);
 	assert_int_equal(store_round_total(s, &total, &why), ERR_OK);
 	assert_int_equal(total.rounds, 3);
 	assert_int_equal(total.members, 6);
