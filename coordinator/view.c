@@ -239,12 +239,8 @@ static json_t *view_counts(const struct hub *h)
 static json_t *view_alerts(const struct hub *h)
 {
 	json_t *alerts = json_array();
-	uint32_t ready = rounds_count(h->rounds, MEMBER_ready);
 	if (h->alarm.code)
 		json_array_append_new(alerts, json_string(h->alarm.text));
-	if (rounds_state(h->rounds) == ROUNDS_waiting && ready < h->run.spec->round.peers_min)
-		json_array_append_new(alerts, json_sprintf("%u of at least %u peers are ready",
-						      ready, h->run.spec->round.peers_min));
 	if (h->diverged)
 		json_array_append_new(alerts,
 			json_sprintf("%llu times a peer reported a state that differs from the "

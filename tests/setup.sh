@@ -4,6 +4,8 @@
 apt="gcc make pkg-config libc6-dev libevent-dev libcurl4-openssl-dev libssl-dev libzmq3-dev libzstd-dev libjansson-dev libinih-dev
 libsqlite3-dev libopenblas-dev libnanopb-dev nanopb python3-protobuf protobuf-compiler libcmocka-dev libjs-chart.js bible-kjv
 clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps"
+# For the test of the page, which is skipped without them: OPTIONAL=1 make deps
+apt_optional="chromium chromium-driver"
 dnf="gcc make pkgconf-pkg-config libevent-devel libcurl-devel openssl-devel zeromq-devel libzstd-devel jansson-devel inih-devel sqlite-devel openblas-devel nanopb-devel nanopb python3-protobuf protobuf-compiler libcmocka-devel clang clang-tools-extra compiler-rt"
 apk="build-base pkgconf libevent-dev curl-dev openssl-dev zeromq-dev zstd-dev jansson-dev inih-dev sqlite-dev openblas-dev nanopb-dev nanopb py3-protobuf protoc cmocka-dev clang clang-extra-tools compiler-rt"
 pacman="base-devel libevent curl openssl zeromq zstd jansson libinih sqlite openblas nanopb python-protobuf protobuf cmocka clang compiler-rt"
@@ -42,8 +44,19 @@ install() {
 	check || exit 1
 }
 
+optional() {
+	command -v chromedriver >/dev/null 2>&1 && return
+	command -v apt-get >/dev/null 2>&1 || { echo "Optional (Debian's names): $apt_optional"; return; }
+	[ "$(id -u)" -eq 0 ] && sudo= || sudo=sudo
+	$sudo apt-get update -qq
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $apt_optional >/dev/null ||
+		echo "apt-get could not install $apt_optional: the test of the page will be skipped"
+}
+
 case ${1:-} in
 check) check ;;
-install) check >/dev/null || install ;;
+install)
+	check >/dev/null || install || exit 1
+	[ -z "${OPTIONAL:-}" ] || optional ;;
 *) echo "usage: setup.sh check|install"; exit 2 ;;
 esac
