@@ -25,8 +25,11 @@ void member_reason(struct member *m, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	if (strcmp(text, m->status.reason) && text[0])
-		log_at(peer, 1, "%s", text);
+	if (strcmp(text, m->status.reason)) {
+		m->shown_ns = 0; /* status.json has it at once */
+		if (text[0])
+			log_at(peer, 1, "%s", text);
+	}
 	memcpy(m->status.reason, text, sizeof text);
 }
 
@@ -192,6 +195,14 @@ static void train(struct member *m)
 	worker_train(m->worker, &m->plan);
 }
 
+/* Only who stood at the head when a round closed is sent its records; others had better ask at
+ * once. */
+static uint64_t patience(const struct member *m)
+{
+	uint64_t missing = m->target.sequence - m->head.sequence;
+	return missing > m->spec->model.n_shards ? 0 : RECORDS_PATIENCE;
+}
+
 /* What the ledger asks of us now. */
 void member_advance(struct member *m, uint64_t now)
 {
@@ -202,8 +213,7 @@ void member_advance(struct member *m, uint64_t now)
 	if (m->target.sequence > m->head.sequence) {
 		if (inbox_take(&m->inbox, m->head.sequence, m->target.sequence, &records, &n))
 			apply(m, records, n, &m->target);
-		else if (!m->fetching && !m->retry_set &&
-			 now - m->target_since_ns > RECORDS_PATIENCE)
+		else if (!m->fetching && !m->retry_set && now - m->target_since_ns > patience(m))
 			member_fetch(m, FETCH_records);
 		return;
 	}

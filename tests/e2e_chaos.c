@@ -122,8 +122,8 @@ static void an_invite_serves_as_often_as_it_says(void **state)
 	(void)state;
 	struct swarm s;
 	help_swarm_start(&s, two_of_three);
-	struct proc *make =
-		PROC_RUN(0, 60, "shoal-coordinator", "invite", "create", s.dir, "--uses", "1");
+	struct proc *make = PROC_RUN(0, 60, "shoal-coordinator", "invite", "create", s.dir,
+		"--uses", "1", "--public-address", "127.0.0.1", "--port", proc_text("%u", s.port));
 	const char *link = strstr(proc_out(make), "shoal://");
 	assert_non_null(link);
 	const char *once = proc_text("%s/once.link", s.scratch);
