@@ -146,13 +146,19 @@ void hub_fail(struct hub *h, const struct why *why)
 		event_base_loopbreak(h->base);
 }
 
-void hub_settle(struct hub *h, uint64_t now)
+/* What the machine decided. */
+static void act(struct hub *h, uint64_t now)
 {
 	struct rounds_action a;
-	while (!h->stop && (a = rounds_next(h->rounds)).kind != ROUNDS_none)
+	while (!h->stop && (a = rounds_next(h->rounds)).kind != ROUNDS_none) {
 		hub_round_act(h, &a, now);
-	/* Without an action too: the reason why nothing happens is another one after any event. */
-	h->changed = true;
+		h->changed = true;
+	}
+}
+
+/* When the machine wants to be asked again.  Looks at every member, so not after every mail. */
+static void set_timer(struct hub *h, uint64_t now)
+{
 	uint64_t at = rounds_deadline(h->rounds);
 	if (!h->on_timer)
 		return;
@@ -166,6 +172,12 @@ void hub_settle(struct hub *h, uint64_t now)
 	event_add(h->on_timer, &tv);
 }
 
+void hub_settle(struct hub *h, uint64_t now)
+{
+	act(h, now);
+	set_timer(h, now);
+}
+
 void hub_take(struct hub *h, struct mail *m, uint64_t now)
 {
 	struct link_event *e = link_event_of(m);
@@ -174,7 +186,7 @@ void hub_take(struct hub *h, struct mail *m, uint64_t now)
 	else if (desk_is_job(m))
 		hub_round_done(h, (struct desk_job *)m, now);
 	m->drop(m);
-	hub_settle(h, now);
+	act(h, now);
 }
 
 static void on_mail(evutil_socket_t fd, short what, void *arg)
@@ -185,6 +197,7 @@ static void on_mail(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	for (int i = 0; i < MAILS_PER_TURN && !h->stop && (m = mailbox_take(h->mail)); i++)
 		hub_take(h, m, clock_now_ns());
+	set_timer(h, clock_now_ns());
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)

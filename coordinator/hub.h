@@ -118,7 +118,7 @@ void hub_take(struct hub *h, struct mail *m, uint64_t now); /* takes one mail of
 
 /* ---- for the hub's own files and the API */
 
-/* After every event: carry out what the machine decided, set the timer, tell the pages. */
+/* After an event that came by no mail: carry out what the machine decided, set the timer. */
 void hub_settle(struct hub *h, uint64_t now);
 /* The first failure that the coordinator cannot work around ends it. */
 void hub_fail(struct hub *h, const struct why *why);

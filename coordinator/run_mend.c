@@ -137,6 +137,17 @@ static enum err mend_blobs(struct run *r, const struct snapshots *snapshots, str
 	return err;
 }
 
+static void mend_links(const struct run *r, const struct snapshots *s)
+{
+	uint64_t *rounds = alloc_must_zero(s->n + 1, sizeof *rounds);
+	for (size_t i = 0; i < s->n; i++) {
+		rounds[i] = s->at[i].round;
+		snapshot_link(r->blobs, r->dir, &s->at[i].blob, rounds[i]);
+	}
+	snapshot_sweep(r->dir, rounds, s->n);
+	free(rounds);
+}
+
 enum err run_mend(struct run *r, struct why *why)
 {
 	struct snapshots s = {0};
@@ -147,8 +158,8 @@ enum err run_mend(struct run *r, struct why *why)
 		shardfile_sweep(&r->files, run_head(r).round);
 		err = mend_blobs(r, &s, why);
 	}
-	for (size_t i = 0; !err && i < s.n; i++)
-		snapshot_link(r->blobs, r->dir, &s.at[i].blob, s.at[i].round);
+	if (!err)
+		mend_links(r, &s);
 	free(s.at);
 	return err;
 }

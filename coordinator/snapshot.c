@@ -1,5 +1,8 @@
 #include "coordinator/snapshot.h"
+#include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,4 +87,23 @@ void snapshot_unlink(const char *dir, uint64_t round)
 	char *path = snapshot_path(dir, round);
 	unlink(path);
 	free(path);
+}
+
+void snapshot_sweep(const char *dir, const uint64_t *rounds, size_t n)
+{
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		unsigned long long round;
+		int end = 0;
+		bool kept = false;
+		if (sscanf(e->d_name, "snapshot-%llu.state%n", &round, &end) != 1 || !end ||
+			e->d_name[end])
+			continue;
+		for (size_t i = 0; i < n; i++)
+			kept |= rounds[i] == round;
+		if (!kept)
+			snapshot_unlink(dir, round);
+	}
+	if (d)
+		closedir(d);
 }

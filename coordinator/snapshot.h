@@ -26,5 +26,7 @@ void snapshot_link(
 	const struct blob_store *blobs, const char *dir, const struct hash *blob, uint64_t round);
 char *snapshot_path(const char *dir, uint64_t round); /* that name; caller frees */
 void snapshot_unlink(const char *dir, uint64_t round);
+/* All such names but those of the n rounds are removed. */
+void snapshot_sweep(const char *dir, const uint64_t *rounds, size_t n);
 
 #endif
