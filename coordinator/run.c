@@ -273,10 +273,11 @@ struct ledger_head run_head(const struct run *r)
 
 struct hash run_state(const struct run *r)
 {
-	struct hash *states = alloc_must_zero(r->graph->n_shards, sizeof *states);
-	for (uint32_t i = 0; i < r->graph->n_shards; i++)
+	uint32_t n = r->graph->n_shards;
+	struct hash *states = alloc_must_zero(n, sizeof *states);
+	for (uint32_t i = 0; i < n; i++)
 		states[i] = ledger_state(r->ledger, i);
-	struct hash all = shardstate_hash_all(states, r->graph->n_shards);
+	struct hash all = shardstate_hash_all(states, n);
 	free(states);
 	return all;
 }
