@@ -14,7 +14,8 @@
 
 #define WAIT 150
 
-static const char *const two_of_three[] = {"round.peers_min=2", "train.total_tokens=38400", NULL};
+static const char *const two_of_three[] = {
+	"round.peers_min=2", "round.snapshot_every=40", "train.total_tokens=96000", NULL};
 
 static void a_peer_killed_again_and_again_comes_back(void **state)
 {
@@ -33,7 +34,7 @@ static void a_peer_killed_again_and_again_comes_back(void **state)
 	}
 	struct proc *last = help_swarm_peer(&s, "victim");
 	const char *line = help_swarm_finish(&s, WAIT);
-	assert_int_equal(proc_wait(last, WAIT), 0);
+	help_swarm_ends(last, WAIT);
 	help_swarm_verify(&s, line);
 	assert_string_equal(help_run_value(line, "peers"), "3");
 }
@@ -54,7 +55,7 @@ static void a_coordinator_killed_again_and_again_goes_on(void **state)
 	}
 	const char *line = help_swarm_finish(&s, WAIT);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(proc_wait(peers[i], WAIT), 0);
+		help_swarm_ends(peers[i], WAIT);
 	help_swarm_verify(&s, line);
 }
 
@@ -71,7 +72,7 @@ static void a_stopped_peer_is_left_behind_and_catches_up(void **state)
 	help_swarm_round(&s, 6, WAIT); /* the others go on without it */
 	proc_signal(sleeper, SIGCONT);
 	const char *line = help_swarm_finish(&s, WAIT);
-	assert_int_equal(proc_wait(sleeper, WAIT), 0);
+	help_swarm_ends(sleeper, WAIT);
 	help_swarm_verify(&s, line);
 }
 

@@ -23,7 +23,7 @@ static const char *run_three(struct swarm *s, const char *const *changes)
 		peers[i] = help_swarm_peer(s, proc_text("peer%d", i));
 	const char *line = help_swarm_finish(s, WAIT);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(proc_wait(peers[i], WAIT), 0);
+		help_swarm_ends(peers[i], WAIT);
 	return line;
 }
 
@@ -64,7 +64,7 @@ static void every_rule_and_codec_runs(void **state)
 		help_swarm_start(&s, changes[i]);
 		struct proc *p = help_swarm_peer(&s, "alone");
 		const char *line = help_swarm_finish(&s, WAIT);
-		assert_int_equal(proc_wait(p, WAIT), 0);
+		help_swarm_ends(p, WAIT);
 		help_swarm_verify(&s, line);
 	}
 }
@@ -78,7 +78,7 @@ static void average_and_raw_alone_equals_local(void **state)
 	help_swarm_start(&s, changes);
 	struct proc *p = help_swarm_peer(&s, "alone");
 	const char *line = help_swarm_finish(&s, WAIT);
-	assert_int_equal(proc_wait(p, WAIT), 0);
+	help_swarm_ends(p, WAIT);
 	const char *local = proc_text("%s/local", s.scratch);
 	PROC_RUN(0, WAIT, "shoal-peer", "local", s.spec, "--data", s.data, "--dir", local,
 		"--threads", "1");
@@ -93,7 +93,7 @@ static void average_and_raw_alone_equals_local(void **state)
 static void a_late_joiner_trains_within_two_rounds(void **state)
 {
 	(void)state;
-	static const char *const changes[] = {"train.total_tokens=64000", NULL};
+	static const char *const changes[] = {"train.total_tokens=192000", NULL};
 	struct swarm s;
 	help_swarm_start(&s, changes);
 	help_swarm_peer(&s, "early");

@@ -100,6 +100,13 @@ const char *help_swarm_finish(struct swarm *s, unsigned seconds)
 	return line;
 }
 
+void help_swarm_ends(struct proc *peer, unsigned seconds)
+{
+	int status = proc_wait(peer, seconds);
+	if (status)
+		fail_msg("the peer ended with status %d:\n%s", status, proc_err(peer));
+}
+
 void help_swarm_verify(const struct swarm *s, const char *finished)
 {
 	struct proc *p = PROC_RUN(0, WAIT, "shoal-coordinator", "replay", s->dir, "--verify");

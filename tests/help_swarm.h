@@ -28,6 +28,8 @@ json_t *help_swarm_get(const struct swarm *s, const char *path);
 void help_swarm_round(const struct swarm *s, uint64_t round, unsigned seconds);
 /* Waits for the end of the run; returns the coordinator's "serve: finished" line. */
 const char *help_swarm_finish(struct swarm *s, unsigned seconds);
+/* The peer must end with status 0; what it wrote is shown if not. */
+void help_swarm_ends(struct proc *peer, unsigned seconds);
 /* replay --verify must agree with that line. */
 void help_swarm_verify(const struct swarm *s, const char *finished);
 
