@@ -28,9 +28,9 @@ static const struct option_row rows[] = {
 	{"expires", OPTION_seconds, &opt.expires_ns, "7d", 0, 3.2e8,
 		"create: how long it is good for; 0: for ever"},
 	{"public-address", OPTION_text, &opt.address, NULL, 0, 0,
-		"create: name or address of the coordinator; else as in join.link"},
+		"create: name or address of the coordinator; else as the run was served last"},
 	{"port", OPTION_int, &opt.port, "0", 0, 65535,
-		"create: the coordinator's port; 0: as in join.link"},
+		"create: the coordinator's port; 0: as the run was served last"},
 	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
 		"print the options as a config file and stop"},
 	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
@@ -98,38 +98,38 @@ static void close_folder(struct folder *f)
 	identity_coordinator_release(&f->keys);
 }
 
-/* Where the coordinator said that it can be reached. */
-static enum err read_place(const struct folder *f, struct joinlink *out, struct why *why)
+/* Where the coordinator said, when it was last started, that it can be reached. */
+static enum err read_place(
+	const struct folder *f, char host[static JOINLINK_HOST], uint64_t *port, struct why *why)
 {
-	char *path = alloc_must_printf("%s/join.link", f->dir);
 	uint8_t *text = NULL;
-	size_t n;
-	struct why said;
-	enum err err = file_read(path, 4096, &text, &n, &said);
-	if (!err) {
-		text[strcspn((char *)text, "\r\n")] = 0;
-		err = joinlink_parse((const char *)text, out, &said);
-	}
-	if (err)
-		err = err_why(why, err, "give --public-address and --port of the coordinator: %s",
-			said.text);
+	size_t n = 0;
+	enum err err = store_get(f->store, "public_host", &text, &n, why);
+	if (!err && n < JOINLINK_HOST)
+		memcpy(host, text, n + 1);
 	free(text);
-	free(path);
+	if (!err)
+		err = store_get_number(f->store, "public_port", 0, port, why);
+	if (err == ERR_missing || (!err && (!*port || *port > 65535 || n >= JOINLINK_HOST)))
+		err = err_why(why, ERR_missing,
+			"the coordinator of %s was not started yet: give --public-address and "
+			"--port",
+			f->dir);
 	return err;
 }
 
 static enum err create(struct folder *f, struct why *why)
 {
-	struct joinlink place = {0};
-	char link[JOINLINK_MAX];
+	char host[JOINLINK_HOST], link[JOINLINK_MAX];
+	uint64_t port = 0;
 	struct invites_wish wish = {.uses = (uint32_t)opt.uses};
 	enum err err = ERR_OK;
 	if (!opt.address || !opt.port)
-		err = read_place(f, &place, why);
+		err = read_place(f, host, &port, why);
 	if (err)
 		return err;
-	wish.host = opt.address ? opt.address : place.host;
-	wish.port = opt.port ? (uint16_t)opt.port : place.port;
+	wish.host = opt.address ? opt.address : host;
+	wish.port = (uint16_t)(opt.port ? (uint64_t)opt.port : port);
 	if (strlen(wish.host) >= JOINLINK_HOST)
 		return err_why(why, ERR_range, "--public-address is too long");
 	if (opt.expires_ns)

@@ -80,6 +80,15 @@ static bool still_good(struct hub *h, const struct invites_wish *wish)
 	return good;
 }
 
+/* For `invite`, which does not know how this process was started. */
+static enum err remember_place(struct hub *h, const struct invites_wish *where, struct why *why)
+{
+	store_begin(h->run.store);
+	store_put(h->run.store, "public_host", where->host, strlen(where->host));
+	store_put_number(h->run.store, "public_port", where->port);
+	return store_commit(h->run.store, why);
+}
+
 enum err hub_invite_file(struct hub *h, struct why *why)
 {
 	char host[JOINLINK_HOST], link[JOINLINK_MAX];
@@ -89,10 +98,10 @@ enum err hub_invite_file(struct hub *h, struct why *why)
 	if (h->config.invite_expires_ns)
 		wish.expires_s = clock_wall_s() + h->config.invite_expires_ns / CLOCK_SECOND;
 	hub_invite_where(h, &wish, host);
-	if (still_good(h, &wish))
-		return ERR_OK;
-	enum err err =
-		invites_make(h->run.store, &h->run.spec->id, h->run.keys.run, &wish, link, why);
+	enum err err = remember_place(h, &wish, why);
+	if (err || still_good(h, &wish))
+		return err;
+	err = invites_make(h->run.store, &h->run.spec->id, h->run.keys.run, &wish, link, why);
 	if (err)
 		return err;
 	char *line = alloc_must_printf("%s\n", link);
