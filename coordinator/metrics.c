@@ -45,7 +45,7 @@ static void print_members(const struct hub *h, struct buf *out)
 	head(out, "members", "gauge", "members by state");
 	for (int i = 0; i < MEMBER_STATES; i++)
 		buf_printf(out, "shoal_members{state=\"%s\"} %u\n",
-			rounds_member_text((enum member_state)i),
+			memberstate_text((enum member_state)i),
 			rounds_count(h->rounds, (enum member_state)i));
 	head(out, "member_tokens_total", "counter", "tokens accepted of a member");
 	for (uint32_t i = 0; i < ledger_peers(h->run.ledger); i++) {

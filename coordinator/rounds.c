@@ -41,19 +41,8 @@ struct rounds {
 	uint32_t n_members, cap_members, counts[MEMBER_STATES];
 	struct spanpool pool;
 	struct arrivals finished, applied;
-	struct rounds_action *queue;
-	size_t n_queue, cap_queue, at_queue;
+	struct actions actions;
 };
-
-const char *rounds_member_text(enum member_state s)
-{
-	static const char *const texts[] = {
-#define X(name, moves) #name,
-		MEMBER_LIST(X)
-#undef X
-	};
-	return s < MEMBER_STATES ? texts[s] : "unknown";
-}
 
 const char *rounds_state_text(enum rounds_state s)
 {
@@ -63,24 +52,16 @@ const char *rounds_state_text(enum rounds_state s)
 
 /* ---- members */
 
-static const uint32_t legal[] = {
-#define TO(name) | 1u << MEMBER_##name
-#define X(name, moves) 0u moves,
-	MEMBER_LIST(X)
-#undef X
-#undef TO
-};
-
 /* The one setter. */
 static void move(struct rounds *r, uint32_t member, enum member_state to, uint64_t now)
 {
 	struct rounds_member *m = &r->members[member];
-	if (m->state == to || !(legal[m->state] & 1u << to))
+	if (m->state == to || !memberstate_may(m->state, to))
 		return;
 	r->counts[m->state]--;
 	r->counts[to]++;
-	log_at(round, 2, "member %u: %s, was %s", member, rounds_member_text(to),
-		rounds_member_text(m->state));
+	log_at(round, 2, "member %u: %s, was %s", member, memberstate_text(to),
+		memberstate_text(m->state));
 	m->state = to;
 	m->since_ns = now;
 }
@@ -92,14 +73,8 @@ static struct rounds_member *find(const struct rounds *r, uint32_t member)
 
 static void push(struct rounds *r, enum rounds_action_kind kind, uint32_t member)
 {
-	if (r->at_queue == r->n_queue)
-		r->at_queue = r->n_queue = 0;
-	if (r->n_queue == r->cap_queue) {
-		r->cap_queue = r->cap_queue ? 2 * r->cap_queue : 16;
-		r->queue = alloc_must_resize(r->queue, r->cap_queue, sizeof *r->queue);
-	}
-	r->queue[r->n_queue++] =
-		(struct rounds_action){.kind = kind, .round = r->round, .member = member};
+	actions_push(&r->actions,
+		(struct rounds_action){.kind = kind, .round = r->round, .member = member});
 }
 
 struct rounds *rounds_new(const struct rounds_config *config)
@@ -125,7 +100,7 @@ void rounds_free(struct rounds *r)
 	free(r->was_in);
 	free(r->near);
 	spanpool_release(&r->pool);
-	free(r->queue);
+	actions_release(&r->actions);
 	free(r);
 }
 
@@ -535,9 +510,7 @@ void rounds_tick(struct rounds *r, uint64_t now)
 
 struct rounds_action rounds_next(struct rounds *r)
 {
-	if (r->at_queue == r->n_queue)
-		return (struct rounds_action){.kind = ROUNDS_none};
-	return r->queue[r->at_queue++];
+	return actions_next(&r->actions);
 }
 
 uint64_t rounds_deadline(const struct rounds *r)

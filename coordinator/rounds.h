@@ -15,27 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "coordinator/actions.h"
+#include "coordinator/memberstate.h"
 #include "model/spec.h"
 #include "round/span.h"
 
 #define ROUNDS_MEMBERS_MAX 16384u
-
-/* A member's states and where each may go. */
-#define MEMBER_LIST(X) \
-	X(away, TO(syncing) TO(gone))           /* on the roster, no link */ \
-	X(syncing, TO(ready) TO(away) TO(gone)) /* linked, not yet at the head of the ledger */ \
-	X(ready, TO(working) TO(syncing) TO(away) TO(gone)) /* at the head, waits for a plan */ \
-	X(working, TO(in) TO(syncing) TO(away) TO(gone))    /* in the open round */ \
-	X(in, TO(syncing) TO(away) TO(gone)) /* its whole contribution was accepted */ \
-	X(gone, TO(syncing))                 /* said goodbye or was removed */
-
-enum member_state {
-#define X(name, moves) MEMBER_##name,
-	MEMBER_LIST(X)
-#undef X
-		MEMBER_STATES
-};
-const char *rounds_member_text(enum member_state s);
 
 enum rounds_state {
 	ROUNDS_waiting,
@@ -45,23 +30,6 @@ enum rounds_state {
 	ROUNDS_finished
 };
 const char *rounds_state_text(enum rounds_state s);
-
-enum rounds_action_kind {
-	ROUNDS_none,
-	ROUNDS_open_round,  /* sign, store and send the plan: members with assigned set */
-	ROUNDS_drop_member, /* out of the round: late or lost; for log and page */
-	ROUNDS_close_round, /* aggregate the members that are in, commit, then rounds_on_committed
-			     */
-	ROUNDS_abandon,     /* nobody is left in the round; it will be opened again */
-	ROUNDS_last_validation, /* ask this member for the final model's loss */
-	ROUNDS_finish,          /* tell everybody that the run has ended */
-};
-
-struct rounds_action {
-	enum rounds_action_kind kind;
-	uint64_t round;
-	uint32_t member; /* drop_member, last_validation */
-};
 
 /* What the outside may see of a member. */
 struct rounds_member {

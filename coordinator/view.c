@@ -117,7 +117,7 @@ static void put_round_part(
 	json_t *doc, const struct hub_member *m, const struct rounds_member *r, uint64_t now)
 {
 	bool part = r && r->assigned;
-	put(doc, "state", json_string(r ? rounds_member_text(r->state) : "unknown"));
+	put(doc, "state", json_string(r ? memberstate_text(r->state) : "unknown"));
 	put(doc, "since_s",
 		figure(r && now > r->since_ns ? clock_seconds(now - r->since_ns) : 0.0));
 	put(doc, "tokens_per_s", figure(r ? r->speed : 0.0));
@@ -231,7 +231,7 @@ static json_t *view_counts(const struct hub *h)
 {
 	json_t *doc = json_pack("{s:o}", "total", count(members_count(h->run.members)));
 	for (int i = 0; i < MEMBER_STATES; i++)
-		json_object_set_new(doc, rounds_member_text((enum member_state)i),
+		json_object_set_new(doc, memberstate_text((enum member_state)i),
 			count(rounds_count(h->rounds, (enum member_state)i)));
 	return doc;
 }
