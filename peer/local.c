@@ -177,7 +177,7 @@ static enum err save(struct local *l, struct why *why)
 	struct statefile_out *out = NULL;
 	enum err e = statefile_create(path, &head, &out, why);
 	if (!e)
-		e = trainer_save(l->trainer, out, why);
+		e = trainer_save(l->trainer, out, true, why);
 	if (!e)
 		e = statefile_commit(out, why);
 	else
@@ -234,6 +234,12 @@ static void show(struct local *l, uint64_t began, bool force)
 		speed);
 }
 
+static bool asked(void *arg)
+{
+	(void)arg;
+	return signal_asked();
+}
+
 /* Trains to the end, or until asked to stop; the state is saved in both cases. */
 static enum err train(struct local *l, struct why *why)
 {
@@ -255,11 +261,20 @@ static enum err train(struct local *l, struct why *why)
 		show(l, began, l->cursor >= l->end);
 	}
 	progress_end(&l->progress);
+	if (e == ERR_interrupted)
+		e = ERR_OK; /* a step that was broken off has changed nothing */
 	if (e == ERR_not_finite)
 		return e;
 	struct why later;
 	enum err saving = save(l, e ? &later : why);
 	return e ? e : saving;
+}
+
+static int stopped(const struct local *l)
+{
+	fprintf(stderr, "Stopped after %llu tokens; the same command goes on from there.\n",
+		(unsigned long long)tokens_of(l, l->cursor));
+	return 130;
 }
 
 static int run(struct local *l, const char **words, size_t n, struct why *why)
@@ -269,7 +284,8 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 	struct trainer_config how = {.spec = l->spec,
 		.corpus = l->data.corpus,
 		.backend = opt.backend,
-		.threads = (unsigned)opt.threads};
+		.threads = (unsigned)opt.threads,
+		.stop = asked};
 	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
 		return 1;
 	uint64_t step_tokens = spec_step_tokens(l->spec);
@@ -283,13 +299,11 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 		device);
 	if (train(l, why))
 		return 1;
-	if (signal_asked()) {
-		fprintf(stderr, "Stopped after %llu tokens; the same command goes on from there.\n",
-			(unsigned long long)tokens_of(l, l->cursor));
-		return 130;
-	}
-	if (validate(l, why))
-		return 1;
+	if (signal_asked())
+		return stopped(l);
+	enum err e = validate(l, why);
+	if (e)
+		return e == ERR_interrupted ? stopped(l) : 1;
 	char *path = statefile_path(&l->series, trainer_steps(l->trainer));
 	printf("local: done tokens=%llu steps=%llu val_loss=%.4f val_loss_token=%.4f state=%s\n",
 		(unsigned long long)tokens_of(l, l->cursor),

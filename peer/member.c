@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/signal.h"
 #include "base/version.h"
+#include "round/record.h"
 
 #define TICK (200 * CLOCK_MS)
 #define SHOW_EVERY CLOCK_SECOND
@@ -74,7 +75,8 @@ void member_fetch(struct member *m, enum fetch_job job)
 /* Its own state is damaged or left behind: begin again from the newest snapshot. */
 void member_repair(struct member *m, const struct why *why)
 {
-	if (m->repairs++ == REPAIRS_MAX) {
+	/* Having been away too long for the records that are kept is no damage: it may happen again and again. */
+	if (why->code != ERR_missing && m->repairs++ == REPAIRS_MAX) {
 		member_fail(m, why);
 		return;
 	}
@@ -110,6 +112,7 @@ static void on_data(struct member *m)
 	struct worker_config how = {.spec = m->spec,
 		.corpus = m->data.corpus,
 		.key = m->config->identity->sign,
+		.member = m->number,
 		.dir = m->config->dir,
 		.backend = m->config->backend,
 		.threads = m->config->threads,

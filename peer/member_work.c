@@ -35,6 +35,7 @@ static void on_applied(struct member *m, const struct worker_result *r, uint64_t
 	m->applying = false;
 	m->repairs = 0;
 	m->pushed = 0;
+	m->status.tokens = r->listed;
 	m->head = r->head;
 	m->state = r->state;
 	m->at_head_told = false;
@@ -125,7 +126,6 @@ void member_work_result(struct member *m, struct worker_result *r, uint64_t now)
 		m->training = false;
 		if (r->steps) {
 			figures(m, r);
-			m->status.tokens += r->tokens;
 			member_state(m, shoal_state_sending, "sending");
 		}
 		break;

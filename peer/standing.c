@@ -1,31 +1,12 @@
 #include "peer/standing.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
-#include "base/log.h"
 #include "peer/saved.h"
+#include "peer/standing_parts.h"
+#include "round/record.h"
 
 #define RAMP_STEPS 10
-#define STATES_KEPT 2
-
-struct standing {
-	const struct spec *spec;
-	const struct sign_key *key;
-	struct trainer *trainer;
-	struct rule_params rule;
-	struct codec_params codec;
-	struct replica *replica;
-	struct ledger *ledger;
-	struct feedback **feedback; /* a shard each */
-	struct hash *sent;          /* planes of the contribution in flight, a shard each */
-	uint32_t n_shards;
-	uint32_t peer; /* own number, as the last plan said */
-	bool joiner;   /* began in the middle of the run */
-	struct statefile_series series;
-	char *dir;
-	float *w; /* the largest shard's size */
-};
 
 static enum err check_words(struct standing *s, struct why *why)
 {
@@ -40,11 +21,13 @@ static enum err check_words(struct standing *s, struct why *why)
 static enum err take_memory(struct standing *s, struct why *why)
 {
 	size_t largest = 0;
-	for (uint32_t i = 0; i < s->n_shards; i++)
-		if (trainer_count(s->trainer, i) > largest)
-			largest = trainer_count(s->trainer, i);
-	s->feedback = alloc_must_zero(s->n_shards, sizeof *s->feedback);
-	s->sent = alloc_must_zero(s->n_shards, sizeof *s->sent);
+	s->flights = alloc_must_zero(s->n_shards, sizeof *s->flights);
+	for (uint32_t i = 0; i < s->n_shards; i++) {
+		size_t n = trainer_count(s->trainer, i);
+		buf_init(&s->flights[i].sent, contribution_bound(&s->codec, n));
+		largest = n > largest ? n : largest;
+	}
+	s->sequences = alloc_must_zero(s->spec->train.batch, sizeof *s->sequences);
 	s->w = alloc_try(largest, sizeof *s->w);
 	return s->w ? ERR_OK
 		    : err_why(why, ERR_nomem, "no memory for a shard of %zu parameters", largest);
@@ -55,13 +38,16 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 	struct standing *s = alloc_must_zero(1, sizeof *s);
 	s->spec = config->spec;
 	s->key = config->key;
+	s->member = config->member;
 	s->dir = alloc_must_strdup(config->dir);
 	s->series = (struct statefile_series){
 		.dir = s->dir, .prefix = "local", .kind = "local", .run = &s->spec->id};
 	struct trainer_config how = {.spec = config->spec,
 		.corpus = config->corpus,
 		.backend = config->backend,
-		.threads = config->threads};
+		.threads = config->threads,
+		.stop = config->stop,
+		.arg = config->arg};
 	enum err e = check_words(s, why);
 	if (!e)
 		e = trainer_new(&how, &s->trainer, why);
@@ -77,16 +63,19 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 	return ERR_OK;
 }
 
+/* From now on it stands nowhere. */
 static void forget(struct standing *s)
 {
-	for (uint32_t i = 0; s->feedback && i < s->n_shards; i++) {
-		feedback_free(s->feedback[i]);
-		s->feedback[i] = NULL;
+	for (uint32_t i = 0; s->flights && i < s->n_shards; i++) {
+		feedback_free(s->flights[i].feedback);
+		s->flights[i].feedback = NULL;
+		buf_clear(&s->flights[i].sent);
 	}
 	replica_free(s->replica);
 	ledger_free(s->ledger);
 	s->replica = NULL;
 	s->ledger = NULL;
+	s->moved = false;
 }
 
 void standing_free(struct standing *s)
@@ -95,8 +84,10 @@ void standing_free(struct standing *s)
 		return;
 	forget(s);
 	trainer_free(s->trainer);
-	free(s->feedback);
-	free(s->sent);
+	for (uint32_t i = 0; s->flights && i < s->n_shards; i++)
+		buf_release(&s->flights[i].sent);
+	free(s->flights);
+	free(s->sequences);
 	free(s->w);
 	free(s->dir);
 	free(s);
@@ -123,16 +114,6 @@ static enum err make_replica(
 	return replica_load(s->replica, from, head, why);
 }
 
-static enum err make_ledger(struct standing *s, const struct ledger_head *head)
-{
-	struct hash *states = alloc_must_zero(s->n_shards, sizeof *states);
-	for (uint32_t i = 0; i < s->n_shards; i++)
-		states[i] = replica_hash(s->replica, i);
-	s->ledger = ledger_new_at(head, states, s->n_shards);
-	free(states);
-	return s->ledger ? ERR_OK : ERR_nomem;
-}
-
 static enum err make_feedback(struct standing *s, struct why *why)
 {
 	for (uint32_t i = 0; i < s->n_shards; i++) {
@@ -141,33 +122,57 @@ static enum err make_feedback(struct standing *s, struct why *why)
 			.decay = s->spec->codec.decay,
 			.shard = i,
 			.n = trainer_count(s->trainer, i)};
-		if (feedback_new(&how, replica_params(s->replica, i), &s->feedback[i]))
+		if (feedback_new(&how, replica_params(s->replica, i), &s->flights[i].feedback))
 			return err_why(
 				why, ERR_nomem, "no memory for the error feedback of shard %u", i);
 	}
 	return ERR_OK;
 }
 
+/* The chain goes on from head; its beginning must be that of this run's states. */
+static enum err make_ledger(struct standing *s, const struct ledger_head *head, struct why *why)
+{
+	struct hash *states = alloc_must_zero(s->n_shards, sizeof *states);
+	for (uint32_t i = 0; i < s->n_shards; i++)
+		states[i] = replica_hash(s->replica, i);
+	struct hash genesis = ledger_genesis(&s->spec->id, states, s->n_shards);
+	enum err e = ERR_OK;
+	if (!head->sequence && !hash_equal(&genesis, &head->hash))
+		e = err_why(why, ERR_fork,
+			"the initial weights are not those that the ledger of this run begins "
+			"with");
+	else
+		s->ledger = ledger_new_at(head, states, s->n_shards);
+	free(states);
+	return e;
+}
+
+/* G, ledger and an empty feedback, as the file has them. */
 static enum err stand(struct standing *s, const struct statefile *from,
 	const struct ledger_head *at, struct why *why)
 {
 	struct ledger_head head;
-	forget(s);
 	enum err e = make_replica(s, from, &head, why);
-	if (!e && at && (head.sequence != at->sequence || !hash_equal(&head.hash, &at->hash)))
+	if (!e && at &&
+		(head.sequence != at->sequence || head.round != at->round ||
+			!hash_equal(&head.hash, &at->hash)))
 		e = err_why(why, ERR_fork,
 			"the snapshot stands at ledger entry %llu, not at the %llu that was signed "
 			"for it",
 			(unsigned long long)head.sequence, (unsigned long long)at->sequence);
 	if (!e)
-		e = make_ledger(s, &head);
-	return e ? e : make_feedback(s, why);
+		e = make_feedback(s, why);
+	if (!e)
+		e = make_ledger(s, &head, why);
+	s->confirmed = true;
+	return e;
 }
 
 enum err standing_begin(
 	struct standing *s, const char *snapshot, const struct ledger_head *at, struct why *why)
 {
 	struct statefile *file;
+	forget(s);
 	enum err e = statefile_open(snapshot, "snapshot", &s->spec->id, &file, why);
 	if (e)
 		return e;
@@ -175,18 +180,24 @@ enum err standing_begin(
 	if (!e)
 		e = trainer_load(s->trainer, file, false, 0, why);
 	statefile_close(file);
+	if (!e) {
+		trainer_forget_moments(s->trainer);
+		s->joiner = at->sequence > 0;
+		/* A damaged one with a higher number would outlive those that are saved now. */
+		statefile_prune(&s->series, 0);
+		e = standing_save(s, why);
+	}
 	if (e)
-		return e;
-	trainer_forget_moments(s->trainer);
-	s->joiner = at->sequence > 0;
-	return standing_save(s, why);
+		forget(s);
+	return e;
 }
 
 enum err standing_resume(struct standing *s, struct why *why)
 {
 	struct statefile *file;
 	struct buf passed;
-	uint64_t number, steps = 0, joiner = 0;
+	uint64_t number;
+	forget(s);
 	buf_init(&passed, 1 << 16);
 	enum err e = statefile_open_newest(&s->series, &file, &number, &passed, why);
 	if (!e)
@@ -196,15 +207,10 @@ enum err standing_resume(struct standing *s, struct why *why)
 		return e;
 	e = stand(s, file, NULL, why);
 	if (!e)
-		e = saved_number(file, "steps", &steps, why);
-	if (!e)
-		e = saved_number(file, "joiner", &joiner, why);
-	if (!e)
-		e = trainer_load(s->trainer, file, true, steps, why);
-	for (uint32_t i = 0; !e && i < s->n_shards; i++)
-		e = feedback_load(s->feedback[i], file, why);
+		e = standing_file_read(s, file, why);
 	statefile_close(file);
-	s->joiner = joiner != 0;
+	if (e)
+		forget(s);
 	return e;
 }
 
@@ -215,10 +221,62 @@ struct ledger_head standing_head(const struct standing *s)
 
 struct hash standing_state(const struct standing *s)
 {
-	return replica_hash_all(s->replica);
+	return s->ledger ? replica_hash_all(s->replica) : (struct hash){0};
+}
+
+static enum err check_place(const struct standing *s, struct why *why)
+{
+	if (!s->ledger)
+		return err_why(why, ERR_state,
+			"this peer stands nowhere yet: a saved state or a snapshot comes first");
+	if (!s->confirmed)
+		return err_why(why, ERR_state,
+			"ledger entry %llu was applied, but the signed head that it leads to was "
+			"not reached yet",
+			(unsigned long long)ledger_at(s->ledger).sequence);
+	return ERR_OK;
 }
 
 /* ---- a round */
+
+bool standing_answers(const struct standing *s, const struct plan *plan)
+{
+	if (check_place(s, NULL))
+		return false;
+	for (uint32_t i = 0; i < s->n_shards; i++) {
+		const struct contribution *c = &s->flights[i].says;
+		if (!s->flights[i].sent.len || c->round != plan->round ||
+			!hash_equal(&c->parent, &plan->parent.hash) ||
+			!span_is_prefix(c->spans, c->n_spans, plan->spans, plan->n_spans))
+			return false;
+	}
+	return true;
+}
+
+enum err standing_ready(struct standing *s, const struct plan *plan, struct why *why)
+{
+	enum err e = check_place(s, why);
+	if (e)
+		return e;
+	const struct ledger_head at = ledger_at(s->ledger);
+	if (!hash_equal(&at.hash, &plan->parent.hash))
+		return err_why(why, ERR_wrong_parent,
+			"the plan of round %llu starts from another ledger entry than %llu, where "
+			"this peer is",
+			(unsigned long long)plan->round, (unsigned long long)at.sequence);
+	for (uint32_t i = 0; i < s->n_shards; i++) {
+		struct standing_flight *f = &s->flights[i];
+		const float *g = replica_params(s->replica, i);
+		if (feedback_in_flight(f->feedback)) {
+			trainer_read(s->trainer, i, PARAMS_value, s->w);
+			feedback_join(f->feedback, false, g, s->w);
+		}
+		buf_clear(&f->sent);
+		trainer_write(s->trainer, i, PARAMS_value, g);
+	}
+	s->moved = false;
+	return ERR_OK;
+}
 
 double standing_lr(const struct standing *s, const struct plan *plan, uint64_t step)
 {
@@ -233,28 +291,73 @@ double standing_lr(const struct standing *s, const struct plan *plan, uint64_t s
 	return lr;
 }
 
-enum err standing_cut(struct standing *s, const struct plan *plan, uint32_t shard,
-	const struct span *done, uint32_t n_done, struct buf *out, struct why *why)
+enum err standing_step(
+	struct standing *s, const struct plan *plan, uint64_t step, double *loss, struct why *why)
 {
+	const uint32_t batch = s->spec->train.batch;
+	enum err e = check_place(s, why);
+	if (e)
+		return e;
+	if ((step + 1) * batch > span_count(plan->spans, plan->n_spans))
+		return err_why(why, ERR_range, "the plan of round %llu has no data for step %llu",
+			(unsigned long long)plan->round, (unsigned long long)step + 1);
+	for (uint32_t i = 0; i < batch; i++)
+		s->sequences[i] = span_at(plan->spans, plan->n_spans, step * batch + i);
+	e = trainer_step(s->trainer, s->sequences, standing_lr(s, plan, step), loss, why);
+	if (!e)
+		s->moved = true;
+	return e;
+}
+
+static enum err cut_one(
+	struct standing *s, const struct contribution *says, uint32_t shard, struct why *why)
+{
+	struct standing_flight *f = &s->flights[shard];
 	struct planes planes;
 	planes_init(&planes, codec_bound(&s->codec, trainer_count(s->trainer, shard)));
 	trainer_read(s->trainer, shard, PARAMS_value, s->w);
-	enum err e = feedback_cut(s->feedback[shard], s->w, &planes, why);
-	struct contribution c = {.run = s->spec->id,
-		.parent = plan->parent.hash,
-		.round = plan->round,
-		.shard = shard,
-		.peer = plan->member,
-		.tokens = span_count(done, n_done) * s->spec->train.seq,
-		.n_spans = n_done};
-	memcpy(c.spans, done, n_done * sizeof *done);
-	if (!e && contribution_seal(&c, &s->codec, &planes, s->key, out))
-		e = err_why(why, ERR_nomem, "no memory for the contribution of shard %u", shard);
-	s->sent[shard] = c.planes;
-	s->peer = plan->member;
+	enum err e = feedback_cut(f->feedback, s->w, &planes, why);
+	f->says = *says;
+	f->says.shard = shard;
+	if (!e) {
+		e = contribution_seal(&f->says, &s->codec, &planes, s->key, &f->sent);
+		if (e)
+			(void)err_why(why, e, "no memory for the contribution of shard %u", shard);
+	}
 	planes_release(&planes);
 	return e;
 }
+
+enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t steps, struct why *why)
+{
+	struct span rest[SPAN_MAX];
+	uint32_t n_rest;
+	enum err e = check_place(s, why);
+	if (e)
+		return e;
+	struct contribution says = {.run = s->spec->id,
+		.parent = plan->parent.hash,
+		.round = plan->round,
+		.peer = s->member,
+		.tokens = steps * spec_step_tokens(s->spec)};
+	span_split(plan->spans, plan->n_spans, steps * s->spec->train.batch, says.spans,
+		&says.n_spans, rest, &n_rest);
+	for (uint32_t i = 0; !e && i < s->n_shards; i++)
+		e = cut_one(s, &says, i, why);
+	s->moved = false;
+	if (e)
+		forget(s);
+	return e;
+}
+
+const uint8_t *standing_sent(const struct standing *s, uint32_t shard, size_t *len)
+{
+	const struct buf *sent = &s->flights[shard].sent;
+	*len = sent->len;
+	return sent->len ? sent->data : NULL;
+}
+
+/* ---- applying */
 
 static bool roster_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 {
@@ -264,107 +367,132 @@ static bool roster_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC]
 	return m != NULL;
 }
 
-/* The ledger lists what we sent: same number, same planes. */
-static bool lists_ours(const struct standing *s, const struct ledger_entry *e)
+/* What can be known of entries before anything is changed. */
+static enum err check_entry(const struct standing *s, const struct ledger_entry *e,
+	const struct roster *roster, struct why *why)
+{
+	if (e->shard >= s->n_shards)
+		return err_why(why, ERR_shape, "ledger entry %llu is for shard %u of %u",
+			(unsigned long long)e->sequence, e->shard, s->n_shards);
+	for (uint32_t i = 0; i < e->count; i++)
+		if (!roster_by_number(roster, e->accepted[i].peer))
+			return err_why(why, ERR_unknown_peer,
+				"ledger entry %llu lists member %u, who is not on the roster known "
+				"here",
+				(unsigned long long)e->sequence, e->accepted[i].peer);
+	return ERR_OK;
+}
+
+static enum err check_records(const struct standing *s, const struct record *open, size_t n,
+	const struct ledger_head *head, struct why *why)
+{
+	struct ledger_head at = ledger_at(s->ledger), to = *head;
+	if (n % s->n_shards)
+		return err_why(why, ERR_shape,
+			"%zu ledger entries are no whole rounds of %u shards", n, s->n_shards);
+	if (n && open[n - 1].entry.sequence < head->sequence) { /* a piece of the way */
+		to.sequence = open[n - 1].entry.sequence;
+		to.round = open[n - 1].entry.round;
+		if (ledger_entry_hash(&open[n - 1].entry, &to.hash))
+			return err_why(why, ERR_nomem, "no memory for a ledger entry");
+	}
+	return record_chain(open, n, &at, &to, why);
+}
+
+static const struct ledger_accepted *own_part(
+	const struct standing *s, const struct ledger_entry *e)
 {
 	for (uint32_t i = 0; i < e->count; i++)
-		if (e->accepted[i].peer == s->peer)
-			return hash_equal(&e->accepted[i].planes, &s->sent[e->shard]);
-	return false;
+		if (e->accepted[i].peer == s->member)
+			return &e->accepted[i];
+	return NULL;
+}
+
+/* G has moved; w is W, or G before where nothing was cut. */
+static void join(struct standing *s, const struct ledger_entry *entry)
+{
+	struct standing_flight *f = &s->flights[entry->shard];
+	const float *g = replica_params(s->replica, entry->shard);
+	const struct ledger_accepted *own = own_part(s, entry);
+	bool known = feedback_in_flight(f->feedback) &&
+		     (!own || hash_equal(&own->planes, &f->says.planes));
+	if (own && !known) /* a cut that a damaged state has lost: its rest is not known */
+		feedback_reset(f->feedback, g, s->w);
+	else
+		feedback_join(f->feedback, own != NULL, g, s->w);
+	if (own && entry->shard == 0)
+		s->listed += own->tokens;
+	buf_clear(&f->sent);
+	trainer_write(s->trainer, entry->shard, PARAMS_value, s->w);
 }
 
 static enum err apply_one(
 	struct standing *s, struct record *r, const struct roster *roster, struct why *why)
 {
-	const struct ledger_entry *entry = &r->entry;
-	if (entry->shard >= s->n_shards)
-		return err_why(why, ERR_shape, "ledger entry %llu is for shard %u of %u",
-			(unsigned long long)entry->sequence, entry->shard, s->n_shards);
-	const uint32_t shard = entry->shard;
+	const uint32_t shard = r->entry.shard;
 	const size_t n = trainer_count(s->trainer, shard);
-	/* Steps that were never cut (the round went on without us) are dropped: their data was
-	 * given to others. */
-	if (feedback_in_flight(s->feedback[shard]))
-		trainer_read(s->trainer, shard, PARAMS_value, s->w);
-	else
-		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
 	struct update_expect expect = {.run = s->spec->id,
 		.parent = ledger_parent(s->ledger),
 		.codec = s->codec,
 		.n = n,
 		.key = roster_key,
 		.arg = (void *)(uintptr_t)roster};
+	if (feedback_in_flight(s->flights[shard].feedback))
+		trainer_read(s->trainer, shard, PARAMS_value, s->w);
+	else
+		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
 	enum err e = update_verify(&r->update, &expect, why);
 	if (!e)
-		e = ledger_append(s->ledger, entry, why);
+		e = ledger_append(s->ledger, &r->entry, why);
 	if (!e)
-		e = replica_apply(s->replica, entry, &r->update, why);
-	if (e)
-		return e;
-	feedback_join(s->feedback[shard],
-		feedback_in_flight(s->feedback[shard]) && lists_ours(s, entry),
-		replica_params(s->replica, shard), s->w);
-	trainer_write(s->trainer, shard, PARAMS_value, s->w);
-	return ERR_OK;
+		e = replica_apply(s->replica, &r->entry, &r->update, why);
+	if (!e)
+		join(s, &r->entry);
+	return e;
 }
 
 enum err standing_apply(struct standing *s, const struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster, struct why *why)
 {
-	struct record *open = alloc_must_zero(n ? n : 1, sizeof *open);
-	struct ledger_head at = ledger_at(s->ledger);
+	if (!s->ledger)
+		return check_place(s, why);
+	struct record *open = alloc_must_zero(n + 1, sizeof *open);
 	enum err e = ERR_OK;
 	for (size_t i = 0; !e && i < n; i++)
 		e = record_open(records[i].bytes, records[i].len, &open[i], why);
 	if (!e)
-		e = record_chain(open, n, &at, head, why);
+		e = check_records(s, open, n, head, why);
+	for (size_t i = 0; !e && i < n; i++)
+		e = check_entry(s, &open[i].entry, roster, why);
+	const bool began = !e;
 	for (size_t i = 0; !e && i < n; i++)
 		e = apply_one(s, &open[i], roster, why);
 	for (size_t i = 0; i < n; i++)
 		record_release(&open[i]);
 	free(open);
-	return e;
-}
-
-/* ---- saving: when nothing is in flight, so that W is G and param.N serves for both */
-
-static enum err save_sections(struct standing *s, struct statefile_out *out, struct why *why)
-{
-	enum err e = trainer_save(s->trainer, out, why);
-	for (uint32_t i = 0; !e && i < s->n_shards; i++) {
-		const float *momentum = replica_momentum(s->replica, i);
-		char name[STATEFILE_NAME_MAX];
-		snprintf(name, sizeof name, "momentum.%u", i);
-		if (momentum)
-			e = statefile_add(out, name, momentum,
-				trainer_count(s->trainer, i) * sizeof *momentum, why);
-		if (!e)
-			e = feedback_save(s->feedback[i], out, why);
+	if (!e) {
+		s->moved = false;
+		s->confirmed = ledger_at(s->ledger).sequence == head->sequence;
+	} else if (began) {
+		forget(s);
 	}
 	return e;
 }
 
+bool standing_confirmed(const struct standing *s)
+{
+	return s->ledger && s->confirmed;
+}
+
+uint64_t standing_listed(const struct standing *s)
+{
+	return s->listed;
+}
+
 enum err standing_save(struct standing *s, struct why *why)
 {
-	struct ledger_head at = ledger_at(s->ledger);
-	char hex[HASH_HEX];
-	hash_hex(&at.hash, hex);
-	json_t *meta = json_pack("{s:I, s:I, s:s, s:I, s:I}", "round", (json_int_t)at.round,
-		"sequence", (json_int_t)at.sequence, "head", hex, "steps",
-		(json_int_t)trainer_steps(s->trainer), "joiner", (json_int_t)s->joiner);
-	struct statefile_head head = {.kind = "local", .run = s->spec->id, .meta = meta};
-	struct statefile_out *out = NULL;
-	char *path = statefile_path(&s->series, at.round);
-	enum err e = statefile_create(path, &head, &out, why);
-	if (!e)
-		e = save_sections(s, out, why);
-	if (!e)
-		e = statefile_commit(out, why);
-	else
-		statefile_discard(out);
-	free(path);
-	json_decref(meta);
-	if (!e)
-		statefile_prune(&s->series, STATES_KEPT);
-	return e;
+	enum err e = check_place(s, why);
+	if (!e && s->moved)
+		e = err_why(why, ERR_state, "steps that were not cut yet cannot be saved");
+	return e ? e : standing_file_write(s, why);
 }

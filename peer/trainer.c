@@ -16,7 +16,18 @@ struct trainer {
 	struct exec *step, *loss;  /* made when first needed */
 	int32_t *tokens, *targets; /* of a whole batch */
 	uint64_t steps;
+	bool (*stop)(void *arg);
+	void *arg;
 };
+
+/* A micro-batch, unless somebody wants it to end. */
+static enum err compute(struct trainer *t, struct exec *x, const struct exec_batch *batch,
+	double *loss, struct why *why)
+{
+	if (t->stop && t->stop(t->arg))
+		return err_why(why, ERR_interrupted, "broken off");
+	return exec_whole(x, batch, loss, why);
+}
 
 static enum err open_device(struct trainer *t, const struct trainer_config *config, struct why *why)
 {
@@ -58,6 +69,8 @@ enum err trainer_new(const struct trainer_config *config, struct trainer **out, 
 	struct trainer *t = alloc_must_zero(1, sizeof *t);
 	t->spec = config->spec;
 	t->corpus = config->corpus;
+	t->stop = config->stop;
+	t->arg = config->arg;
 	enum err e = open_device(t, config, why);
 	if (!e)
 		e = make_params(t, why);
@@ -113,7 +126,7 @@ enum err trainer_step(
 			.targets = t->targets + at,
 			.loss_rows = (uint64_t)train->batch * train->seq};
 		double part = 0;
-		e = exec_whole(t->step, &batch, &part, why);
+		e = compute(t, t->step, &batch, &part, why);
 		*loss += part;
 	}
 	if (e) {
@@ -158,7 +171,7 @@ static enum err validate_some(
 	}
 	struct exec_batch batch = {.tokens = t->tokens, .targets = t->targets};
 	double mean = 0;
-	enum err e = exec_whole(t->loss, &batch, &mean, why);
+	enum err e = compute(t, t->loss, &batch, &mean, why);
 	*sum += mean * (double)n * seq;
 	return e;
 }
@@ -246,11 +259,11 @@ static enum err save_part(
 	return e;
 }
 
-enum err trainer_save(struct trainer *t, struct statefile_out *to, struct why *why)
+enum err trainer_save(struct trainer *t, struct statefile_out *to, bool values, struct why *why)
 {
 	enum err e = statefile_add(to, "spec", t->spec->text, strlen(t->spec->text), why);
 	for (uint32_t s = 0; !e && s < trainer_shards(t); s++)
-		for (size_t k = 0; !e && k < N_SAVED; k++)
+		for (size_t k = values ? 0 : 1; !e && k < N_SAVED; k++)
 			e = save_part(t, to, s, k, why);
 	return e;
 }

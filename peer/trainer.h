@@ -21,6 +21,9 @@ struct trainer_config {
 	const struct corpus *corpus; /* borrowed; NULL: for generation only */
 	const char *backend;         /* "cpu", "ref" */
 	unsigned threads;            /* 0: one per core allowed */
+	/* Asked between micro-batches; true: break off with ERR_interrupted.  NULL: never. */
+	bool (*stop)(void *arg);
+	void *arg;
 };
 
 /* Parameters are those of the spec's seed, moments zero, no step done. */
@@ -29,8 +32,8 @@ enum err trainer_new(
 void trainer_free(struct trainer *t); /* NULL-safe */
 
 /* The inner step number steps_done + 1 on spec.train.batch sequences: forward and backward by
- * micro-batches, clip, AdamW at lr.  loss: mean nats per token before the step.  ERR_not_finite
- * leaves parameters and moments as they were. */
+ * micro-batches, clip, AdamW at lr.  loss: mean nats per token before the step.  A failure
+ * (ERR_not_finite, ERR_interrupted, …) leaves parameters and moments as they were. */
 enum err trainer_step(struct trainer *t, const uint64_t *sequences, double lr, double *loss,
 	struct why *why) MUST_CHECK;
 uint64_t trainer_steps(const struct trainer *t); /* done, as AdamW counts them */
@@ -40,7 +43,7 @@ struct trainer_validation {
 	uint64_t tokens;            /* looked at; 0: the data has no validation part */
 };
 /* The working copy's loss on the first windows of the validation split, at most max_windows (0:
- * all). */
+ * all).  ERR_interrupted as above. */
 enum err trainer_validate(struct trainer *t, uint64_t max_windows, struct trainer_validation *out,
 	struct why *why) MUST_CHECK;
 
@@ -52,10 +55,13 @@ void trainer_write(struct trainer *t, uint32_t shard, enum params_part part, con
 /* Moments zero and steps 0, as for a joiner. */
 void trainer_forget_moments(struct trainer *t);
 
-/* ---- sections "spec", "param.N", "adam_m.N", "adam_v.N" of a statefile; the step count goes into
- * its meta by the caller */
-enum err trainer_save(struct trainer *t, struct statefile_out *to, struct why *why) MUST_CHECK;
-/* Parameters, and with moments the rest too.  Files of kind "snapshot" have only the parameters. */
+/* ---- sections "spec", "adam_m.N", "adam_v.N" and, with values, "param.N" of a statefile (without:
+ * the caller saves other values under that name); the step count goes into its meta by the caller
+ */
+enum err trainer_save(
+	struct trainer *t, struct statefile_out *to, bool values, struct why *why) MUST_CHECK;
+/* Parameters, and with moments the rest too.  Files of kind "snapshot" have only the parameters.
+ * After a failure the working copy is of no use. */
 enum err trainer_load(struct trainer *t, const struct statefile *from, bool moments, uint64_t steps,
 	struct why *why) MUST_CHECK;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/trace.h"
 
 #define PROGRESS_EVERY (250 * CLOCK_MS)
@@ -26,6 +27,8 @@ struct worker {
 	struct mailbox *jobs, *results;
 	uint64_t windows;
 	pthread_t thread;
+	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
+	bool save_failed;
 	atomic_bool stop;
 	atomic_ullong tickets, abandoned;
 };
@@ -82,36 +85,55 @@ static struct job *job_new(enum worker_job_kind kind)
 	return job;
 }
 
+/* Asked by the trainer between micro-batches. */
+static bool unwanted(void *arg)
+{
+	const struct worker *w = arg;
+	return atomic_load(&w->stop) || (w->ticket && atomic_load(&w->abandoned) >= w->ticket);
+}
+
+static void tell_place(struct worker *w, const struct job *job, enum worker_result_kind kind)
+{
+	struct worker_result *r = result_new(kind, job);
+	r->head = standing_head(w->standing);
+	r->state = standing_state(w->standing);
+	r->confirmed = standing_confirmed(w->standing);
+	r->listed = standing_listed(w->standing);
+	mailbox_put(w->results, &r->mail);
+}
+
+/* A peer whose disk is full trains on: only its resuming suffers. */
+static void save(struct worker *w)
+{
+	struct why why;
+	bool failed = standing_save(w->standing, &why) != ERR_OK;
+	if (failed && !w->save_failed)
+		log_warn(peer, "the state is not saved, a restart will begin further back: %s",
+			why.text);
+	w->save_failed = failed;
+}
+
 static void do_start(struct worker *w, struct job *job)
 {
 	struct why why = {0};
 	enum err e = job->path ? standing_begin(w->standing, job->path, &job->head, &why)
 			       : standing_resume(w->standing, &why);
-	if (e) {
+	if (e)
 		tell_failed(w, job, &why);
-		return;
-	}
-	struct worker_result *r = result_new(WORKER_started, job);
-	r->head = standing_head(w->standing);
-	r->state = standing_state(w->standing);
-	mailbox_put(w->results, &r->mail);
+	else
+		tell_place(w, job, WORKER_started);
 }
 
 static void do_apply(struct worker *w, struct job *job)
 {
 	struct why why = {0};
-	enum err e =
-		standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why);
-	if (!e)
-		e = standing_save(w->standing, &why);
-	if (e) {
+	if (standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why)) {
 		tell_failed(w, job, &why);
 		return;
 	}
-	struct worker_result *r = result_new(WORKER_applied, job);
-	r->head = standing_head(w->standing);
-	r->state = standing_state(w->standing);
-	mailbox_put(w->results, &r->mail);
+	if (standing_confirmed(w->standing))
+		save(w);
+	tell_place(w, job, WORKER_applied);
 }
 
 static enum err validate(struct worker *w, const struct job *job, struct why *why)
@@ -134,38 +156,35 @@ struct work {
 	double loss; /* sum over the steps */
 };
 
-static struct worker_result *figures(
-	const struct worker *w, const struct work *work, enum worker_result_kind kind)
+static void tell_figures(struct worker *w, const struct work *work, enum worker_result_kind kind)
 {
 	struct worker_result *r = result_new(kind, work->job);
 	double seconds = clock_seconds(clock_now_ns() - work->begin_ns);
+	double tokens = (double)(work->steps * spec_step_tokens(w->spec));
 	r->steps = work->steps;
-	r->tokens = work->steps * spec_step_tokens(w->spec);
-	r->tokens_per_s = seconds > 0 ? (double)r->tokens / seconds : 0;
+	r->tokens_per_s = seconds > 0 ? tokens / seconds : 0;
 	r->loss = work->steps ? work->loss / (double)work->steps : 0;
-	return r;
+	mailbox_put(w->results, &r->mail);
 }
 
-static bool go_on(const struct worker *w, const struct work *work)
+static bool go_on(struct worker *w, const struct work *work)
 {
 	const struct plan *plan = &work->job->plan;
 	const uint64_t batch = w->spec->train.batch;
-	bool time_left = plan->seconds <= 0 || !work->steps ||
-			 clock_seconds(clock_now_ns() - work->begin_ns) < plan->seconds;
 	bool data_left = (work->steps + 1) * batch <= span_count(plan->spans, plan->n_spans);
-	bool wanted = !atomic_load(&w->stop) && atomic_load(&w->abandoned) < work->job->ticket;
-	/* a timed plan's steps are a promise of speed, not a limit: data and time end it */
-	return wanted && data_left && time_left && (plan->seconds > 0 || work->steps < plan->steps);
+	if (!data_left || unwanted(w))
+		return false;
+	/* A timed plan's steps are a promise of speed, not a limit: data and time end it. */
+	if (plan->seconds <= 0)
+		return work->steps < plan->steps;
+	return !work->steps || clock_seconds(clock_now_ns() - work->begin_ns) < plan->seconds;
 }
 
-static enum err step(struct worker *w, struct work *work, uint64_t *sequences, struct why *why)
+static enum err step(struct worker *w, struct work *work, struct why *why)
 {
 	const struct plan *plan = &work->job->plan;
-	const uint32_t batch = w->spec->train.batch;
-	for (uint32_t i = 0; i < batch; i++)
-		sequences[i] = span_at(plan->spans, plan->n_spans, work->steps * batch + i);
 	double loss, lr = standing_lr(w->standing, plan, work->steps);
-	enum err e = trainer_step(standing_trainer(w->standing), sequences, lr, &loss, why);
+	enum err e = standing_step(w->standing, plan, work->steps, &loss, why);
 	if (e)
 		return e;
 	work->steps++;
@@ -174,61 +193,58 @@ static enum err step(struct worker *w, struct work *work, uint64_t *sequences, s
 		(json_int_t)work->steps, "loss", loss, "lr", lr);
 	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
 		work->told_ns = clock_now_ns();
-		mailbox_put(w->results, &figures(w, work, WORKER_progress)->mail);
+		tell_figures(w, work, WORKER_progress);
 	}
 	return ERR_OK;
 }
 
-static enum err hand_over(struct worker *w, const struct work *work, struct why *why)
+static void hand_over(struct worker *w, const struct job *job)
 {
-	const struct plan *plan = &work->job->plan;
-	struct span done[SPAN_MAX], rest[SPAN_MAX];
-	uint32_t n_done, n_rest;
-	span_split(plan->spans, plan->n_spans, work->steps * w->spec->train.batch, done, &n_done,
-		rest, &n_rest);
 	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
-		struct buf out;
-		buf_init(&out, SIZE_MAX / 2);
-		enum err e = standing_cut(w->standing, plan, shard, done, n_done, &out, why);
-		if (e) {
-			buf_release(&out);
-			return e;
-		}
-		struct worker_result *r = result_new(WORKER_contribution, work->job);
+		struct worker_result *r = result_new(WORKER_contribution, job);
+		const uint8_t *sent = standing_sent(w->standing, shard, &r->len);
 		r->shard = shard;
-		r->bytes = buf_steal(&out, &r->len);
+		r->bytes = alloc_must(r->len);
+		memcpy(r->bytes, sent, r->len);
 		mailbox_put(w->results, &r->mail);
 	}
-	return ERR_OK;
 }
 
+static enum err train(struct worker *w, struct work *work, struct why *why)
+{
+	const struct job *job = work->job;
+	enum err e = standing_ready(w->standing, &job->plan, why);
+	if (!e && job->plan.validate)
+		e = validate(w, job, why);
+	work->begin_ns = clock_now_ns();
+	w->ticket = job->ticket;
+	while (!e && go_on(w, work))
+		e = step(w, work, why);
+	if (e == ERR_interrupted || (!e && unwanted(w)))
+		work->steps = 0;
+	else if (!e && work->steps)
+		e = standing_cut(w->standing, &job->plan, work->steps, why);
+	w->ticket = 0;
+	return e == ERR_interrupted ? ERR_OK : e;
+}
+
+/* What is handed over is on disk first: whoever is killed then knows what it has sent. */
 static void do_train(struct worker *w, struct job *job)
 {
 	struct why why = {0};
 	struct work work = {.job = job, .begin_ns = clock_now_ns()};
-	uint64_t *sequences = alloc_must_zero(w->spec->train.batch, sizeof *sequences);
-	struct ledger_head at = standing_head(w->standing);
-	enum err e = ERR_OK;
-	if (!hash_equal(&at.hash, &job->plan.parent.hash))
-		e = err_why(&why, ERR_wrong_parent,
-			"the plan of round %llu starts from another state than ours",
-			(unsigned long long)job->plan.round);
-	if (!e && job->plan.validate)
-		e = validate(w, job, &why);
-	work.begin_ns = clock_now_ns();
-	while (!e && go_on(w, &work))
-		e = step(w, &work, sequences, &why);
-	free(sequences);
-	bool wanted = !atomic_load(&w->stop) && atomic_load(&w->abandoned) < job->ticket;
-	if (!e && work.steps && wanted)
-		e = hand_over(w, &work, &why);
-	if (e) {
+	if (atomic_load(&w->abandoned) >= job->ticket) {
+		/* nobody waits for it any more */
+	} else if (standing_answers(w->standing, &job->plan)) {
+		hand_over(w, job);
+	} else if (train(w, &work, &why)) {
 		tell_failed(w, job, &why);
 		return;
+	} else if (work.steps) {
+		save(w);
+		hand_over(w, job);
 	}
-	if (!wanted)
-		work.steps = 0;
-	mailbox_put(w->results, &figures(w, &work, WORKER_trained)->mail);
+	tell_figures(w, &work, WORKER_trained);
 }
 
 static void *run(void *arg)
@@ -260,9 +276,12 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 	struct standing_config how = {.spec = config->spec,
 		.corpus = config->corpus,
 		.key = config->key,
+		.member = config->member,
 		.dir = config->dir,
 		.backend = config->backend,
-		.threads = config->threads};
+		.threads = config->threads,
+		.stop = unwanted,
+		.arg = w};
 	enum err e = standing_new(&how, &w->standing, why);
 	if (e) {
 		free(w);

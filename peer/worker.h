@@ -1,9 +1,8 @@
 /*
- * The compute thread of a peer in a run: owns the trainer, the replica G, the error feedback, and
- * the ledger as this peer knows it.  The control loop gives it jobs and hears results through its
- * mailbox; nothing else is shared.  Every state that the replica takes was checked against a head
- * that the run key signed: the caller verifies the signature, the worker that the entries lead
- * there.
+ * The compute thread of a peer in a run: owns where the peer stands (peer/standing.h).  The control
+ * loop gives it jobs and hears results through its mailbox; nothing else is shared.  Every state
+ * that the replica takes is checked against a head that the run key signed: the caller verifies the
+ * signature, the worker that the entries lead there.
  */
 #ifndef PEER_WORKER_H
 #define PEER_WORKER_H
@@ -25,6 +24,7 @@ struct worker_config {
 	const struct spec *spec; /* borrowed, as corpus and key; all outlive the worker */
 	const struct corpus *corpus;
 	const struct sign_key *key;
+	uint32_t member; /* own number */
 	const char *dir; /* states are saved here */
 	const char *backend;
 	unsigned threads;
@@ -35,35 +35,37 @@ struct worker_config {
 /* Starts the thread.  The device is opened and memory taken before it returns. */
 enum err worker_new(
 	const struct worker_config *config, struct worker **out, struct why *why) MUST_CHECK;
-/* Stops at the end of the step at hand and joins the thread. */
+/* Breaks off what is computed at the next micro-batch, leaves out the jobs that wait, and joins the
+ * thread. */
 void worker_free(struct worker *w); /* NULL-safe */
 void worker_describe(const struct worker *w, char *out, size_t size);
 
-/* ---- jobs, done in order */
-/* Begin from this peer's own newest saved state, if it is one of this run; else from the snapshot
- * at path, whose place must be `at` (NULL path: only try the own state).  Result: started, or
- * failed with ERR_missing when there is none. */
+/* ---- jobs, done in order; each has one last result: started, trained, applied or failed */
+
+/* Begin from this peer's own newest saved state, or, with a path, from the snapshot there, whose
+ * place must be `at`.  Result: started, or failed, with ERR_missing when there is no own state. */
 void worker_start(struct worker *w, const char *path, const struct ledger_head *at);
-/* Train what the plan says and hand over a contribution for each shard.  Results: progress now and
- * then, validated first if the plan asks, contribution for each shard, trained.  With steps 0
- * nothing but the validation is done. */
+/* Train what the plan says and hand over a contribution for each shard, after the state was saved.
+ * Results: validated first if the plan asks, progress now and then, contribution for each shard,
+ * trained.  With steps 0 nothing but the validation is done; a plan that was answered already only
+ * has its contributions handed over again. */
 void worker_train(struct worker *w, const struct plan *plan);
-/* The next records, in order, up to head; takes the array and its bytes (each from malloc).  The
- * roster is held until the result: applied, or failed. */
+/* The next records, in order, on the way to head (as standing_apply); takes the array and its
+ * bytes (each from malloc).  The roster is borrowed until the result. */
 void worker_apply(struct worker *w, struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster);
-/* The round is over for us: what is being trained now is not asked for any more.  Its steps stay in
- * the working copy and travel with the next contribution.  Any thread. */
+/* The training jobs given so far are not asked for any more: what is not cut yet is dropped, and
+ * their last result is trained with 0 steps.  Any thread. */
 void worker_abandon(struct worker *w);
 
 /* ---- results: mail.kind is one of these, above all kinds of link events */
 enum worker_result_kind {
-	WORKER_started = 1000, /* head: where the replica stands */
-	WORKER_progress,       /* steps, tokens, tokens_per_s, loss */
-	WORKER_contribution,   /* shard, bytes (take by setting NULL) */
-	WORKER_trained,        /* steps, tokens, tokens_per_s, loss; 0 steps when abandoned */
+	WORKER_started = 1000, /* head, state */
+	WORKER_progress,       /* round, steps, tokens_per_s, loss */
+	WORKER_contribution,   /* round, shard, bytes (take by setting NULL) */
+	WORKER_trained,        /* round, steps, tokens_per_s, loss */
 	WORKER_validated,      /* round, validation */
-	WORKER_applied,        /* head, state */
+	WORKER_applied,        /* head, state, confirmed, listed */
 	WORKER_failed,         /* why; job says which */
 };
 
@@ -72,16 +74,18 @@ enum worker_job_kind { WORKER_job_start, WORKER_job_train, WORKER_job_apply, WOR
 struct worker_result {
 	struct mail mail;
 	enum worker_job_kind job;
-	uint64_t round, steps, tokens;
-	double tokens_per_s, loss;
+	uint64_t round, steps;
+	double tokens_per_s, loss; /* loss: mean over the steps */
 	uint32_t shard;
 	uint8_t *bytes;
 	size_t len;
 	struct trainer_validation validation;
-	struct ledger_head head;
-	struct hash state; /* replica_hash_all */
+	struct ledger_head head; /* where the replica stands */
+	struct hash state;       /* replica_hash_all */
+	bool confirmed;          /* a signed head was reached */
+	uint64_t listed;         /* own tokens that the ledger listed since worker_new */
 	struct why why;
 };
-void worker_result_free(struct worker_result *r);
+void worker_result_free(struct worker_result *r); /* NULL-safe */
 
 #endif

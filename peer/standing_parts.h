@@ -1,0 +1,45 @@
+/* What the files of a standing (standing*.c) share; nobody else includes it. */
+#ifndef PEER_STANDING_PARTS_H
+#define PEER_STANDING_PARTS_H
+#include "base/buf.h"
+#include "peer/standing.h"
+#include "round/contribution.h"
+#include "round/feedback.h"
+#include "round/replica.h"
+
+/* One shard's way from a cut to the ledger. */
+struct standing_flight {
+	struct feedback *feedback;
+	struct buf sent;          /* the sealed contribution in flight; empty: none */
+	struct contribution says; /* its statement */
+};
+
+struct standing {
+	const struct spec *spec;
+	const struct sign_key *key;
+	uint32_t member;
+	struct trainer *trainer;
+	struct rule_params rule;
+	struct codec_params codec;
+	struct replica *replica;
+	struct ledger *ledger; /* NULL: stands nowhere */
+	struct standing_flight *flights;
+	uint32_t n_shards;
+	bool joiner;    /* began in the middle of the run */
+	bool confirmed; /* a head was signed for where the ledger is */
+	bool moved;     /* W has steps that were not cut */
+	uint64_t listed;
+	struct statefile_series series;
+	char *dir;
+	uint64_t *sequences; /* of one step */
+	float *w;            /* the largest shard's size */
+};
+
+/* One file of the series: G as "param.N" and "momentum.N", the moments, the feedback, and
+ * "contribution.N" of what is in flight.  W is not in it: it is G, or what was cut. */
+enum err standing_file_write(struct standing *s, struct why *why) MUST_CHECK;
+/* The same back; replica and ledger stand there already. */
+enum err standing_file_read(
+	struct standing *s, const struct statefile *file, struct why *why) MUST_CHECK;
+
+#endif
