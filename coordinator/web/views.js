@@ -142,7 +142,7 @@ const passed = () => document.body.classList.contains('connected') ? (performanc
 const tiles = [
 	{id: 'loss', label: 'Validation loss', term: 'loss', of: (o) => {
 		const l = o.loss && o.loss.nats_per_byte, s = o.start_loss && o.start_loss.nats_per_byte;
-		return [fixed(l, 3), known(l) ? 'nats' : '', known(s) ? `per byte, ${fixed(s, 2)} at the start` : 'not measured yet', l];
+		return [fixed(l, 3), known(l) ? 'nats' : '', known(s) ? `per byte, from ${fixed(s, 2)}` : 'not measured yet', l];
 	}},
 	{id: 'tokens', label: 'Tokens', term: 'tokens', of: (o) => [short(o.tokens), '', `of ${short(o.total_tokens)}`,
 		o.tokens]},
