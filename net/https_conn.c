@@ -89,8 +89,10 @@ struct bufferevent *https_conn_accept(struct event_base *base, void *arg)
 		base, -1, c->ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
 	if (!bev)
 		abort();
+	c->bev = bev;
 	LIST_INSERT_HEAD(&all->open, c, link);
-	// While a reply is sent evhttp reads on and keeps what comes; this bounds it.
+	// While a reply is sent, and while a chunk's length has no end, evhttp reads on and keeps
+	// what comes; this bounds it.
 	bufferevent_setwatermark(bev, EV_READ, 0, all->read_most);
 	bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	https_conn_due(c, all->config.request_ns);
@@ -145,6 +147,8 @@ void https_conn_cut(struct https_conn *c)
 	int fd = SSL_get_fd(c->ssl);
 	if (fd >= 0)
 		shutdown(fd, SHUT_RDWR);
+	// Where reading stands still at the watermark, the end would not be seen.
+	bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
 	https_conn_rest(c); // once is enough
 }
 

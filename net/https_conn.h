@@ -25,6 +25,7 @@ struct https_conn {
 	LIST_ENTRY(https_conn) link;
 	struct https_conns *all; /* NULL once the server is gone */
 	SSL *ssl;
+	struct bufferevent *bev;
 	struct https_visitor *visitor; /* NULL until the address is known */
 	struct https_stream *stream;   /* a reply that goes on after its handler; or NULL */
 	uint64_t due_ns;               /* UINT64_MAX: it may wait */

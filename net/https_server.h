@@ -53,7 +53,9 @@ void https_server_config_init(struct https_server_config *c);
  * cure.  *out is NULL on failure. */
 enum err https_server_new(struct event_base *base, const struct https_server_config *config,
 	struct https_server **out, struct why *why) MUST_CHECK;
-/* Cuts what is open; before the base is freed.  NULL-safe. */
+/* Cuts what is open; before the base is freed.  libevent lets go of a connection that had a
+ * callback pending only in the base's next turn: event_base_loop(base, EVLOOP_NONBLOCK) before
+ * event_base_free, once nothing else of the base is left.  NULL-safe. */
 void https_server_free(struct https_server *s);
 uint16_t https_server_port(const struct https_server *s); /* that was bound */
 

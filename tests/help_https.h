@@ -154,6 +154,7 @@ static inline void help_https_stop(struct help_https *h)
 	sse_free(h->sse);
 	if (!h->keep_sse)
 		https_server_free(h->server);
+	event_base_loop(h->base, EVLOOP_NONBLOCK); // as https_server_free asks
 	event_base_free(h->base);
 	mailbox_free(h->box);
 	tls_free(h->tls);

@@ -257,8 +257,8 @@ static void test_old_tls_is_refused(void **state)
 
 static void test_slow_clients_are_cut(void **state)
 {
-	struct help_https_raw half, lazy;
-	char byte;
+	struct help_https_raw half, lazy, endless;
+	char byte, digits[1 << 16];
 	(void)state;
 	init();
 	server.config.request_ns = server.config.reply_ns = 700 * CLOCK_MS;
@@ -274,10 +274,18 @@ static void test_slow_clients_are_cut(void **state)
 	assert_true(help_https_raw_open(&lazy, port, TLS1_3_VERSION));
 	help_https_raw_write(&lazy, "GET /file/huge HTTP/1.1\r\n\r\n");
 	help_https_await(&server.cut, 3); // a reply that is not read
+	// A chunk's length without end, of which only so much is kept.
+	assert_true(help_https_raw_open(&endless, port, TLS1_3_VERSION));
+	help_https_raw_write(&endless, "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+	memset(digits, '0', sizeof digits - 1);
+	digits[sizeof digits - 1] = 0;
+	help_https_raw_write(&endless, digits);
+	help_https_await(&server.cut, 4);
 	help_https_await(&server.connections, 0);
 	close(silent);
 	help_https_raw_close(&half);
 	help_https_raw_close(&lazy);
+	help_https_raw_close(&endless);
 	help_https_stop(&server);
 }
 
