@@ -5,42 +5,30 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "coordinator/arrivals.h"
 #include "coordinator/spanpool.h"
+#include "coordinator/waits.h"
 
 #define HEADROOM \
 	1.25 /* timed: sequences handed out over what the speed promises, so that time ends the \
 		round */
-#define PROBE_STEPS 4                 /* timed: of a member whose speed is not known */
-#define SPEED_KEEP 0.7                /* of the old figure when a new speed is heard */
-#define LOST_GRACE (3 * CLOCK_SECOND) /* a link that is down may come back for so long */
-#define RESTART_GRACE \
-	(30 * CLOCK_SECOND) /* the same after this process was away: back-off has grown meanwhile \
-			     */
-#define SETTLE_FLOOR (2 * CLOCK_SECOND)
-#define BOUND_FACTOR \
-	10 /* an answering member that does not finish is given up after so many expected times */
-#define BOUND_FLOOR (60 * CLOCK_SECOND)
-#define LAST_ASKED 5 /* members that are asked for the final loss, one after another */
-#define FIRST_ROUND \
-	(600 * CLOCK_SECOND) /* expected length of a fixed-step round before any was seen */
+#define PROBE_STEPS 4  /* timed: of a member whose speed is not known */
+#define SPEED_KEEP 0.7 /* of the old figure when a new speed is heard */
+#define LAST_ASKED 5   /* members that are asked for the final loss, one after another */
 
 struct rounds {
 	const struct spec *spec;
 	uint32_t n_shards;
 	enum rounds_state state;
 	uint64_t round, ledger_tokens, planned_tokens;
-	uint64_t opened_ns, closed_ns, quorum_ns, grace_until_ns;
 	bool paused, asked_last;
-	uint64_t asked_ns;    /* for the last loss */
-	uint32_t asked_times; /* how many members were */
+	uint32_t asked_times; /* how many members were asked for the last loss */
 	uint32_t asked;       /* the last of them */
 	struct rounds_member *members;
 	bool *was_in; /* in the round before: the next one waits for it to apply that */
 	bool *near;   /* has almost caught up: the next round waits a little for it */
 	uint32_t n_members, cap_members, counts[MEMBER_STATES];
 	struct spanpool pool;
-	struct arrivals finished, applied;
+	struct waits waits;
 	struct actions actions;
 };
 
@@ -86,7 +74,8 @@ struct rounds *rounds_new(const struct rounds_config *config)
 	r->ledger_tokens = config->ledger_tokens;
 	r->pool.cursor = config->cursor;
 	r->asked = UINT32_MAX; /* so that the first one comes next */
-	r->closed_ns = config->now;
+	r->waits.spec = &config->spec->round;
+	r->waits.closed_ns = config->now;
 	if (r->ledger_tokens >= r->spec->train.total_tokens)
 		r->state = ROUNDS_finishing;
 	return r;
@@ -154,8 +143,8 @@ static void open_round(struct rounds *r, uint64_t now)
 		move(r, i, MEMBER_working, now);
 	}
 	r->state = ROUNDS_open;
-	r->opened_ns = now;
-	r->quorum_ns = 0;
+	r->waits.opened_ns = now;
+	r->waits.quorum_ns = 0;
 	push(r, ROUNDS_open_round, 0);
 }
 
@@ -178,26 +167,14 @@ static uint32_t nearly_there(const struct rounds *r)
 	return n;
 }
 
-static uint64_t welcome_until(const struct rounds *r)
-{
-	return r->closed_ns + arrivals_expected(&r->applied, SETTLE_FLOOR, SETTLE_FLOOR);
-}
-
-static uint64_t settle_until(const struct rounds *r)
-{
-	bool all = r->spec->round.quorum >= 1;
-	uint64_t expected = arrivals_expected(&r->applied, 5 * SETTLE_FLOOR, SETTLE_FLOOR);
-	return r->closed_ns + (all ? BOUND_FACTOR * expected + BOUND_FLOOR : expected);
-}
-
 static void check_open(struct rounds *r, uint64_t now)
 {
 	if (r->state != ROUNDS_waiting || r->paused ||
 		r->counts[MEMBER_ready] < r->spec->round.peers_min)
 		return;
-	if (still_applying(r) && now < settle_until(r))
+	if (still_applying(r) && now < waits_settle(&r->waits))
 		return;
-	if (nearly_there(r) && now < welcome_until(r))
+	if (nearly_there(r) && now < waits_welcome(&r->waits))
 		return;
 	open_round(r, now);
 }
@@ -209,36 +186,10 @@ static bool is_in(const struct rounds *r, const struct rounds_member *m)
 	return m->assigned && m->shards_in == r->n_shards;
 }
 
-static uint64_t expected_length(const struct rounds *r)
+/* Until when a member that is not in is waited for; length: waits_length. */
+static uint64_t patience(const struct rounds *r, const struct rounds_member *m, uint64_t length)
 {
-	bool fixed = r->spec->round.mode == SPEC_fixed;
-	uint64_t first = fixed ? FIRST_ROUND
-			       : (uint64_t)(1.5 * r->spec->round.seconds * (double)CLOCK_SECOND);
-	return arrivals_expected(&r->finished, first, CLOCK_SECOND);
-}
-
-/* Until when a member that is not in is waited for; expected: expected_length. */
-static uint64_t patience(const struct rounds *r, const struct rounds_member *m, uint64_t expected)
-{
-	if (m->state == MEMBER_gone)
-		return 0;
-	uint64_t until = r->opened_ns + BOUND_FACTOR * expected + BOUND_FLOOR;
-	if (m->state == MEMBER_away) {
-		uint64_t lost = m->since_ns + LOST_GRACE;
-		if (lost < r->grace_until_ns)
-			lost = r->grace_until_ns;
-		until = lost < until ? lost : until;
-	}
-	if (r->quorum_ns) {
-		/* before three arrivals were ever seen, the rest may take as long again as the
-		 * quorum took */
-		uint64_t grace =
-			r->opened_ns +
-			(r->finished.n >= 3 ? expected : 2 * (r->quorum_ns - r->opened_ns));
-		grace = grace > r->quorum_ns ? grace : r->quorum_ns;
-		until = grace < until ? grace : until;
-	}
-	return until;
+	return waits_member(&r->waits, m->state, m->since_ns, length);
 }
 
 static void drop(struct rounds *r, uint32_t member, uint64_t now)
@@ -277,24 +228,19 @@ static void check_close(struct rounds *r, uint64_t now)
 		in += is_in(r, &r->members[i]);
 	}
 	double quorum = r->spec->round.quorum;
-	if (!r->quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
-		r->quorum_ns = now;
+	if (!r->waits.quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
+		r->waits.quorum_ns = now;
 	uint32_t left = assigned - in;
-	uint64_t expected = left ? expected_length(r) : 0;
+	uint64_t length = left ? waits_length(&r->waits) : 0;
 	for (uint32_t i = 0; left && i < r->n_members; i++) {
 		struct rounds_member *m = &r->members[i];
-		if (!m->assigned || is_in(r, m) || now < patience(r, m, expected))
+		if (!m->assigned || is_in(r, m) || now < patience(r, m, length))
 			continue;
 		drop(r, i, now);
 		left--;
 	}
 	if (!left)
 		finish_round(r, in);
-}
-
-static uint64_t answer_until(const struct rounds *r)
-{
-	return r->asked_ns + BOUND_FACTOR * expected_length(r) + BOUND_FLOOR;
 }
 
 /* The next one after who was asked last, so that a member which never answers is asked once. */
@@ -310,7 +256,7 @@ static uint32_t next_ready(const struct rounds *r)
 
 static void check_finish(struct rounds *r, uint64_t now)
 {
-	if (r->state != ROUNDS_finishing || (r->asked_last && now < answer_until(r)))
+	if (r->state != ROUNDS_finishing || (r->asked_last && now < waits_answer(&r->waits)))
 		return;
 	if (r->asked_times == LAST_ASKED) {
 		r->state = ROUNDS_finished; /* without: the model is there all the same */
@@ -322,7 +268,7 @@ static void check_finish(struct rounds *r, uint64_t now)
 	if (!r->asked_last)
 		return;
 	r->asked = member;
-	r->asked_ns = now;
+	r->waits.asked_ns = now;
 	r->asked_times++;
 	push(r, ROUNDS_last_validation, member);
 }
@@ -375,8 +321,8 @@ void rounds_restore_open(
 
 void rounds_restored(struct rounds *r, uint64_t now)
 {
-	r->opened_ns = now;
-	r->grace_until_ns = now + RESTART_GRACE;
+	r->waits.opened_ns = now;
+	r->waits.restarted_ns = now;
 	check(r, now);
 }
 
@@ -397,7 +343,7 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	if (!m || m->state != MEMBER_syncing)
 		return;
 	if (r->was_in[member])
-		arrivals_add(&r->applied, now - r->closed_ns);
+		arrivals_add(&r->waits.applied, now - r->waits.closed_ns);
 	move(r, member, MEMBER_ready, now);
 	if (m->assigned && r->state == ROUNDS_open) {
 		move(r, member, MEMBER_working, now);
@@ -461,7 +407,10 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
 	if (++m->shards_in == r->n_shards) {
-		arrivals_add(&r->finished, now - r->opened_ns);
+		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
+		/* Too small by the time for sending, but better than another probe. */
+		if (m->speed <= 0 && now > r->waits.opened_ns)
+			m->speed = (double)m->tokens_in / clock_seconds(now - r->waits.opened_ns);
 		move(r, member, MEMBER_in, now);
 		check(r, now);
 	}
@@ -473,7 +422,7 @@ void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 	if (r->state != ROUNDS_closing)
 		return;
 	r->ledger_tokens = ledger_tokens;
-	r->closed_ns = now;
+	r->waits.closed_ns = now;
 	r->round++;
 	r->state = ledger_tokens >= r->spec->train.total_tokens ? ROUNDS_finishing : ROUNDS_waiting;
 	for (uint32_t i = 0; i < r->n_members; i++) {
@@ -517,18 +466,18 @@ uint64_t rounds_deadline(const struct rounds *r)
 {
 	uint64_t at = UINT64_MAX;
 	if (r->state == ROUNDS_waiting && r->counts[MEMBER_ready] >= r->spec->round.peers_min) {
-		uint64_t late = still_applying(r) ? settle_until(r) : 0,
-			 new = nearly_there(r) ? welcome_until(r) : 0;
+		uint64_t late = still_applying(r) ? waits_settle(&r->waits) : 0,
+			 new = nearly_there(r) ? waits_welcome(&r->waits) : 0;
 		at = late > new ? late : new;
 		at = at ? at : UINT64_MAX;
 	}
 	if (r->state == ROUNDS_finishing && r->asked_last)
-		return answer_until(r);
-	uint64_t expected = r->state == ROUNDS_open ? expected_length(r) : 0;
+		return waits_answer(&r->waits);
+	uint64_t length = r->state == ROUNDS_open ? waits_length(&r->waits) : 0;
 	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->n_members; i++) {
 		const struct rounds_member *m = &r->members[i];
-		if (m->assigned && !is_in(r, m) && patience(r, m, expected) < at)
-			at = patience(r, m, expected);
+		if (m->assigned && !is_in(r, m) && patience(r, m, length) < at)
+			at = patience(r, m, length);
 	}
 	return at;
 }
@@ -578,7 +527,7 @@ uint64_t rounds_planned_tokens(const struct rounds *r)
 
 uint64_t rounds_opened_ns(const struct rounds *r)
 {
-	return r->opened_ns;
+	return r->waits.opened_ns;
 }
 
 bool rounds_paused(const struct rounds *r)
@@ -589,7 +538,7 @@ bool rounds_paused(const struct rounds *r)
 uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
 {
 	uint32_t late = still_applying(r), new = nearly_there(r);
-	*until_ns = late ? settle_until(r) : welcome_until(r);
+	*until_ns = late ? waits_settle(&r->waits) : waits_welcome(&r->waits);
 	return late + new;
 }
 

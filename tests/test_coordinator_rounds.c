@@ -180,6 +180,25 @@ static void partial_work_returns_the_rest(void **state)
 	rounds_free(r);
 }
 
+/* A probe that is over before a heartbeat told the speed tells it by itself. */
+static void one_probe_is_enough(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_timed, 1, 0.5);
+	struct rounds *r = start(&spec);
+	join(r, 0, 0);
+	expect(r, ROUNDS_open_round);
+	deliver(r, 0, CLOCK_SECOND);
+	expect(r, ROUNDS_close_round);
+	double speed = rounds_member(r, 0)->speed;
+	assert_true(speed >= 4 * 2 * SEQ && speed < 1000);
+	rounds_on_committed(r, 64, CLOCK_SECOND);
+	rounds_on_at_head(r, 0, CLOCK_SECOND);
+	expect(r, ROUNDS_open_round);
+	assert_true(rounds_member(r, 0)->steps >= 10 * 4); /* seconds x what one second made */
+	rounds_free(r);
+}
+
 static void the_run_ends_with_a_last_validation(void **state)
 {
 	(void)state;
@@ -439,6 +458,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_comes_back_in_time_goes_on),
 		cmocka_unit_test(a_quorum_waits_as_long_as_arrivals_teach),
 		cmocka_unit_test(partial_work_returns_the_rest),
+		cmocka_unit_test(one_probe_is_enough),
 		cmocka_unit_test(the_run_ends_with_a_last_validation),
 		cmocka_unit_test(the_run_ends_without_an_answer),
 		cmocka_unit_test(a_restart_waits_for_those_who_worked),
