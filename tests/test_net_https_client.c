@@ -1,4 +1,5 @@
-/* The HTTPS client against a real server and over a cut network. */
+/* The HTTPS client against a real server and over a cut network.
+ * SECURITY.md, invariants 5 and 6. */
 #include "tests/help_https.h"
 #include "tests/help_net.h"
 #include "base/file.h"

@@ -1,4 +1,5 @@
-/* Key files: made once, kept, and refused when they are open to others, cut short or damaged. */
+/* Key files: made once, kept, and refused when they are open to others, cut short or damaged.
+ * SECURITY.md, invariants 3, 4 and 19. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

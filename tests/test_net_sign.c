@@ -1,4 +1,4 @@
-/* Signatures: a known answer, tampering, purposes kept apart. */
+/* Signatures: a known answer, tampering, purposes kept apart.  SECURITY.md, invariant 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

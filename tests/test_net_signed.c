@@ -1,4 +1,5 @@
-/* Signed documents: what is changed, of another type or another key is refused. */
+/* Signed documents: what is changed, of another type or another key is refused.
+ * SECURITY.md, invariants 1 and 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
