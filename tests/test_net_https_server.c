@@ -1,5 +1,5 @@
 /* The HTTPS server as a hostile or slow or plain client sees it: what it answers, what it bounds.
- */
+ * SECURITY.md, invariants 12 to 14 and 16. */
 #include "tests/help_https.h"
 #include <fcntl.h>
 #include "base/json.h"

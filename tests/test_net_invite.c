@@ -1,5 +1,5 @@
 /* Invites and statements: round trip, dates, and everything that a hand or a network does to them.
- */
+ * SECURITY.md, invariants 5, 7 and 8. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
