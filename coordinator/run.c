@@ -21,7 +21,7 @@ static enum err compare_specs(
 	spec_diff(held, given, &diff);
 	char *lines = alloc_must_printf("%.*s", (int)diff.len, (const char *)diff.data);
 	for (char *c = lines; (c = strchr(c, '\n'));)
-		*c = c[1] ? ';' : 0;
+		*c = c[1] ? ',' : 0;
 	enum err err = err_why(why, ERR_spec,
 		"%s holds the run %s with another spec (%s): use its own spec or another --dir",
 		r->dir, held->name, lines);
@@ -49,17 +49,21 @@ static enum err find_spec(struct run *r, const struct spec *given, bool *fresh, 
 	return spec_parse(given->text, strlen(given->text), &r->spec, NULL, why);
 }
 
+/* What the layers below the spec do not know. */
+static enum err check_spec(
+	const struct spec *s, struct codec_params *codec, struct rule_params *rule, struct why *why)
+{
+	enum err err = codec_find(s->codec.name, s->codec.chunk, s->codec.k, codec, why);
+	if (!err)
+		err = rule_find(s->outer.rule, s->outer.lr, s->outer.momentum, rule, why);
+	return err ? err : rule_suits(rule, codec, why);
+}
+
 static enum err derive(struct run *r, struct why *why)
 {
-	const struct spec_codec *c = &r->spec->codec;
-	const struct spec_outer *o = &r->spec->outer;
 	enum err err = graph_build(&r->spec->model, 1, 1, &r->graph, why);
 	if (!err)
-		err = codec_find(c->name, c->chunk, c->k, &r->codec, why);
-	if (!err)
-		err = rule_find(o->rule, o->lr, o->momentum, &r->rule, why);
-	if (!err)
-		err = rule_suits(&r->rule, &r->codec, why);
+		err = check_spec(r->spec, &r->codec, &r->rule, why);
 	if (err)
 		return err;
 	r->files = (struct shardfile){.dir = r->state_dir,
@@ -228,7 +232,11 @@ enum err run_open(const struct run_config *config, struct run *r, struct why *wh
 		.dir = alloc_must_strdup(config->dir),
 		.state_dir = alloc_must_printf("%s/state", config->dir),
 		.store_path = alloc_must_printf("%s/store.sqlite", config->dir)};
-	enum err err = open_folder(r, config, why);
+	enum err err = ERR_OK;
+	if (config->spec) /* before anything is made */
+		err = check_spec(config->spec, &r->codec, &r->rule, why);
+	if (!err)
+		err = open_folder(r, config, why);
 	if (!err)
 		err = find_spec(r, config->spec, &fresh, why);
 	if (!err)
