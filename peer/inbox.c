@@ -3,6 +3,11 @@
 #include <string.h>
 #include "base/alloc.h"
 
+void inbox_init(struct inbox *in)
+{
+	*in = (struct inbox){.most = INBOX_RECORDS, .bytes_most = INBOX_BYTES};
+}
+
 void inbox_release(struct inbox *in)
 {
 	inbox_drop(in, UINT64_MAX);
@@ -19,13 +24,14 @@ static size_t place(const struct inbox *in, uint64_t sequence)
 	return at;
 }
 
-bool inbox_put(struct inbox *in, uint64_t sequence, uint8_t *bytes, size_t len, uint64_t after)
+enum err inbox_put(struct inbox *in, uint64_t sequence, uint8_t *bytes, size_t len, uint64_t after)
 {
 	size_t at = place(in, sequence);
 	bool there = at < in->n && in->items[at].sequence == sequence;
-	if (sequence <= after || there || in->n >= INBOX_RECORDS || len > INBOX_BYTES - in->bytes) {
+	bool room = in->n < in->most && len <= in->bytes_most - in->bytes;
+	if (sequence <= after || there || !room) {
 		free(bytes);
-		return false;
+		return sequence <= after || there ? ERR_duplicate : ERR_full;
 	}
 	if (in->n == in->cap) {
 		in->cap = in->cap ? 2 * in->cap : 16;
@@ -35,7 +41,7 @@ bool inbox_put(struct inbox *in, uint64_t sequence, uint8_t *bytes, size_t len, 
 	in->items[at] = (struct inbox_item){sequence, bytes, len};
 	in->n++;
 	in->bytes += len;
-	return true;
+	return ERR_OK;
 }
 
 static void remove_first(struct inbox *in, size_t count)
@@ -60,10 +66,9 @@ bool inbox_take(
 	struct inbox *in, uint64_t after, uint64_t upto, struct standing_record **out, size_t *n)
 {
 	inbox_drop(in, after);
-	uint64_t want = upto - after;
-	if (upto <= after || want > in->n || in->items[0].sequence != after + 1 ||
-		in->items[want - 1].sequence != upto)
+	if (upto <= after || inbox_reaches(in, after) < upto)
 		return false;
+	uint64_t want = upto - after;
 	*out = alloc_must_zero(want, sizeof **out);
 	*n = want;
 	for (size_t i = 0; i < want; i++)

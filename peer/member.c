@@ -272,7 +272,7 @@ static void on_records(struct member *m, struct fetch_result *r, uint64_t now)
 		}
 		uint64_t sequence = record.entry.sequence;
 		record_release(&record);
-		inbox_put(&m->inbox, sequence, bytes, r->records[i].len, m->head.sequence);
+		(void)!inbox_put(&m->inbox, sequence, bytes, r->records[i].len, m->head.sequence);
 	}
 }
 
@@ -386,6 +386,7 @@ enum err member_run(const struct member_config *config, struct why *why)
 	snprintf(m.status.name, sizeof m.status.name, "%s", config->name);
 	snprintf(m.status.coordinator, sizeof m.status.coordinator, "%.120s", config->link->host);
 	m.mail = mailbox_new();
+	inbox_init(&m.inbox);
 	uint64_t seed;
 	rng_secret(&seed, sizeof seed);
 	backoff_init(&m.backoff, seed, CLOCK_SECOND / 2, 30 * CLOCK_SECOND);

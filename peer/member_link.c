@@ -118,7 +118,7 @@ static void on_object(struct member *m, struct link_event *e)
 		return;
 	uint64_t sequence = record.entry.sequence;
 	record_release(&record);
-	inbox_put(&m->inbox, sequence, e->payload, e->payload_len, m->head.sequence);
+	(void)!inbox_put(&m->inbox, sequence, e->payload, e->payload_len, m->head.sequence);
 	e->payload = NULL;
 }
 

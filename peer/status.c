@@ -1,5 +1,7 @@
 /* shoal-peer status: what the peer of a folder is doing, and why it idles. */
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/option.h"
@@ -60,7 +62,7 @@ int status_command(int argc, char **argv)
 	}
 	uint64_t now = clock_wall_s(), age = now > s.written_s ? now - s.written_s : 0;
 	show(&s);
-	if (kill((pid_t)s.pid, 0)) {
+	if (kill((pid_t)s.pid, 0) && errno == ESRCH) {
 		printf("The peer has ended (it was process %lld); shoal-peer join --dir %s starts "
 		       "it again.\n",
 			(long long)s.pid, opt.dir);

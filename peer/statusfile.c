@@ -1,6 +1,7 @@
 #include "peer/statusfile.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,111 +12,141 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#define FILE_MAX 65536
-#define NUMBER_MAX INT64_MAX
+#define REAL_MAX 1e300
 
-enum field_kind { FIELD_text, FIELD_number, FIELD_real };
+enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 
-/* One row a field: name in the file, where it is, how long a text may be. */
-#define TEXT(f) \
-	{ \
-#f, FIELD_text, offsetof(struct statusfile, f), \
-			sizeof(((struct statusfile *)0)->f) \
-	}
-#define NUMBER(f) \
-	{ \
-#f, FIELD_number, offsetof(struct statusfile, f), \
-			sizeof(((struct statusfile *)0)->f) \
-	}
-#define REAL(f) \
-	{ \
-#f, FIELD_real, offsetof(struct statusfile, f), sizeof(double) \
-	}
+/* One row a field: kind and name, in the file and in the struct. */
+#define FIELD_LIST(X) \
+	X(pid, pid) \
+	X(u64, written_s) \
+	X(text, run) \
+	X(text, name) \
+	X(text, state) \
+	X(text, coordinator) \
+	X(text, reason) \
+	X(text, last_refusal) \
+	X(u32, member) \
+	X(u64, round) \
+	X(u64, steps_done) \
+	X(u64, steps) \
+	X(u64, sequence) \
+	X(u64, tokens) \
+	X(real, tokens_per_s) \
+	X(real, loss) \
+	X(u64, bytes_up) \
+	X(u64, bytes_down)
 
-static const struct {
+struct field {
 	const char *name;
 	enum field_kind kind;
 	size_t at, size;
-} fields[] = {
-	NUMBER(pid),
-	NUMBER(written_s),
-	TEXT(run),
-	TEXT(name),
-	TEXT(state),
-	TEXT(coordinator),
-	TEXT(reason),
-	TEXT(last_refusal),
-	NUMBER(member),
-	NUMBER(round),
-	NUMBER(steps_done),
-	NUMBER(steps),
-	NUMBER(sequence),
-	NUMBER(tokens),
-	REAL(tokens_per_s),
-	REAL(loss),
-	NUMBER(bytes_up),
-	NUMBER(bytes_down),
+};
+
+static const struct field fields[] = {
+#define X(kind, name) \
+	{#name, FIELD_##kind, offsetof(struct statusfile, name), \
+		sizeof(((struct statusfile *)0)->name)},
+	FIELD_LIST(X)
+#undef X
 };
 #define N_FIELDS (sizeof fields / sizeof *fields)
 
-static json_t *get(const struct statusfile *s, size_t i)
+static json_t *get(const struct statusfile *s, const struct field *f)
 {
-	const char *at = (const char *)s + fields[i].at;
+	const char *at = (const char *)s + f->at;
+	char text[STATUSFILE_TEXT];
 	uint32_t small;
-	int64_t number;
+	uint64_t number;
 	double real;
-	switch (fields[i].kind) {
-	case FIELD_text: return json_string(at);
-	case FIELD_real: memcpy(&real, at, sizeof real); return json_real(real);
-	case FIELD_number: break;
-	}
-	if (fields[i].size == sizeof small) {
-		memcpy(&small, at, sizeof small);
-		return json_integer(small);
+	switch (f->kind) {
+	case FIELD_text:
+		snprintf(text, sizeof text, "%s", at);
+		text_clean(text); /* a cut may have parted a character */
+		return json_string(text);
+	case FIELD_real:
+		memcpy(&real, at, sizeof real);
+		return json_real(isfinite(real) && fabs(real) < REAL_MAX ? real : 0);
+	case FIELD_u32: memcpy(&small, at, sizeof small); return json_integer(small);
+	case FIELD_u64:
+	case FIELD_pid: break;
 	}
 	memcpy(&number, at, sizeof number);
-	return json_integer(number);
+	return json_integer((json_int_t)(number < INT64_MAX ? number : INT64_MAX));
 }
 
-static void set(struct statusfile *s, size_t i, struct json_in *in)
+static void set(struct statusfile *s, const struct field *f, struct json_in *in)
 {
-	char *at = (char *)s + fields[i].at;
-	if (fields[i].kind == FIELD_text) {
-		const char *text = json_get_text(in, fields[i].name, fields[i].size - 1, NULL);
-		snprintf(at, fields[i].size, "%s", text);
+	char *at = (char *)s + f->at;
+	if (f->kind == FIELD_text) {
+		snprintf(at, f->size, "%s", json_get_text(in, f->name, f->size - 1, NULL));
 		text_clean(at);
-	} else if (fields[i].kind == FIELD_real) {
-		double real = json_get_real(in, fields[i].name, -1e300, 1e300, NULL);
+	} else if (f->kind == FIELD_real) {
+		double real = json_get_real(in, f->name, -REAL_MAX, REAL_MAX, NULL);
 		memcpy(at, &real, sizeof real);
+	} else if (f->kind == FIELD_u32) {
+		uint32_t small = (uint32_t)json_get_int(in, f->name, 0, UINT32_MAX, NULL);
+		memcpy(at, &small, sizeof small);
 	} else {
-		int64_t number = json_get_int(
-			in, fields[i].name, 0, fields[i].size == 4 ? UINT32_MAX : NUMBER_MAX, NULL);
-		uint32_t small = (uint32_t)number;
-		memcpy(at, fields[i].size == 4 ? (void *)&small : (void *)&number, fields[i].size);
+		bool pid = f->kind == FIELD_pid; /* 0 and below are not one process for kill() */
+		int64_t number = json_get_int(in, f->name, pid, pid ? INT32_MAX : INT64_MAX, NULL);
+		memcpy(at, &number, sizeof number);
 	}
+}
+
+/* Written whole or not at all, but for a power cut. */
+static enum err replace(const char *path, const char *text, struct why *why)
+{
+	char *next = alloc_must_printf("%s.next", path);
+	size_t n = strlen(text);
+	ssize_t written = -1;
+	int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd >= 0)
+		written = write(fd, text, n);
+	int failed = written < 0 ? errno : (size_t)written < n ? ENOSPC : 0;
+	if (fd >= 0 && close(fd) && !failed)
+		failed = errno;
+	if (!failed && rename(next, path))
+		failed = errno;
+	free(next);
+	return failed ? file_why(why, "write", path, failed) : ERR_OK;
 }
 
 enum err statusfile_write(const char *dir, const struct statusfile *s, struct why *why)
 {
 	json_t *o = json_object();
 	for (size_t i = 0; i < N_FIELDS; i++)
-		json_object_set_new(o, fields[i].name, get(s, i));
+		json_object_set_new(o, fields[i].name, get(s, &fields[i]));
 	char *text = json_canonical(o), *path = alloc_must_printf("%s/status.json", dir);
-	char *next = alloc_must_printf("%s/status.json.next", dir);
+	enum err e =
+		text ? replace(path, text, why) : err_why(why, ERR_nomem, "no memory for %s", path);
 	json_decref(o);
-	int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	size_t n = strlen(text);
-	bool ok = fd >= 0 && write(fd, text, n) == (ssize_t)n;
-	if (fd >= 0)
-		ok = !close(fd) && ok;
-	ok = ok && !rename(next, path);
-	enum err e = ok ? ERR_OK
-			: err_why(why, err_from_errno(errno), "%s cannot be written: %s", path,
-				  strerror(errno));
 	free(text);
 	free(path);
-	free(next);
 	return e;
+}
+
+enum err statusfile_parse(
+	const void *bytes, size_t n, const char *path, struct statusfile *out, struct why *why)
+{
+	struct json_in in;
+	struct buf mistakes;
+	json_t *doc = NULL;
+	struct why inner;
+	*out = (struct statusfile){0};
+	if (json_parse(bytes, n, STATUSFILE_MAX, &doc, &inner))
+		return err_why(why, ERR_syntax, "%s: %s", path, inner.text);
+	buf_init(&mistakes, STATUSFILE_MAX);
+	json_in_init(&in, doc, "", &mistakes);
+	for (size_t i = 0; i < N_FIELDS; i++)
+		set(out, &fields[i], &in);
+	bool good = !mistakes.len && buf_ok(&mistakes);
+	buf_release(&mistakes);
+	json_decref(doc);
+	if (good)
+		return ERR_OK;
+	*out = (struct statusfile){0};
+	return err_why(why, ERR_syntax, "%s was not written by this version of shoal-peer", path);
 }
 
 enum err statusfile_read(const char *dir, struct statusfile *out, struct why *why)
@@ -123,24 +154,10 @@ enum err statusfile_read(const char *dir, struct statusfile *out, struct why *wh
 	char *path = alloc_must_printf("%s/status.json", dir);
 	uint8_t *bytes = NULL;
 	size_t n;
-	json_t *doc = NULL;
-	struct buf mistakes;
 	*out = (struct statusfile){0};
-	buf_init(&mistakes, FILE_MAX);
-	enum err e = file_read(path, FILE_MAX, &bytes, &n, why);
+	enum err e = file_read(path, STATUSFILE_MAX, &bytes, &n, why);
 	if (!e)
-		e = json_parse(bytes, n, FILE_MAX, &doc, why);
-	if (!e) {
-		struct json_in in;
-		json_in_init(&in, doc, "", &mistakes);
-		for (size_t i = 0; i < N_FIELDS; i++)
-			set(out, i, &in);
-		if (mistakes.len)
-			e = err_why(why, ERR_syntax,
-				"%s was not written by this version of shoal-peer", path);
-	}
-	buf_release(&mistakes);
-	json_decref(doc);
+		e = statusfile_parse(bytes, n, path, out, why);
 	free(bytes);
 	free(path);
 	return e;

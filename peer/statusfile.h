@@ -1,15 +1,16 @@
 /*
  * What a running peer says of itself, for `shoal-peer status` in another terminal: DIR/status.json,
- * replaced once a second. Not a saved state: it is not fsynced, and only means something while the
+ * replaced once a second.  Not a saved state: it is not fsynced, and only means something while the
  * process that wrote it lives.
  */
 #ifndef PEER_STATUSFILE_H
 #define PEER_STATUSFILE_H
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
 
 #define STATUSFILE_TEXT 256
+#define STATUSFILE_MAX 65536u /* bytes of the file */
 
 struct statusfile {
 	int64_t pid;
@@ -18,14 +19,18 @@ struct statusfile {
 	char reason[STATUSFILE_TEXT]; /* why it idles; empty while it works */
 	char last_refusal[STATUSFILE_TEXT];
 	uint32_t member;
-	uint64_t round, steps_done, steps, sequence,
-		tokens; /* tokens: trained and listed since this process began */
+	uint64_t round, steps_done, steps, sequence;
+	uint64_t tokens; /* trained here and listed by the ledger since this process began */
 	double tokens_per_s, loss;
-	uint64_t bytes_up, bytes_down;
+	uint64_t bytes_up, bytes_down; /* of the data plane */
 };
 
+/* Texts are made printable, numbers that are none become 0. */
 enum err statusfile_write(const char *dir, const struct statusfile *s, struct why *why) MUST_CHECK;
 /* ERR_missing when no peer has run in this folder. */
 enum err statusfile_read(const char *dir, struct statusfile *out, struct why *why) MUST_CHECK;
+/* The content of such a file; path is for the sentence.  ERR_syntax, and out is all zero. */
+enum err statusfile_parse(const void *bytes, size_t n, const char *path, struct statusfile *out,
+	struct why *why) MUST_CHECK;
 
 #endif
