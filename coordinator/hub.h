@@ -30,7 +30,7 @@ struct hub_member {
 	char version[STORE_NAME];
 	uint64_t sequence; /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
-	uint64_t heard_ns;
+	uint64_t heard_ns, nudged_ns;
 	uint64_t bytes_up, bytes_down, refusals; /* since this process began */
 	uint64_t *pushed;            /* refs of records that are on the way; n_shards, 0: none */
 	struct hub_arrival *arrived; /* by shard, in the open round */

@@ -11,7 +11,8 @@
 #include "coordinator/hub_round.h"
 #include "net/signed.h"
 
-#define LOSS_MOST 1000.0 /* nats; a uniform guess over 2^20 tokens has 14 */
+#define NUDGE (2 * CLOCK_SECOND) /* both sides idle for so long */
+#define LOSS_MOST 1000.0         /* nats; a uniform guess over 2^20 tokens has 14 */
 
 /* ---- saying */
 
@@ -214,6 +215,20 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 
 /* ---- messages */
 
+/* It waits for us and we for it: a message was lost on the way. */
+static void nudge(struct hub *h, uint32_t number, uint64_t now)
+{
+	struct hub_member *m = hub_member(h, number);
+	const struct rounds_member *r = rounds_member(h->rounds, number);
+	if (!r || now < r->since_ns + NUDGE || now < m->nudged_ns + NUDGE)
+		return;
+	m->nudged_ns = now;
+	if (r->state == MEMBER_syncing)
+		hub_link_head(h, number);
+	else
+		say_plan_again(h, number);
+}
+
 static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *b, uint64_t now)
 {
 	struct hub_member *m = hub_member(h, number);
@@ -221,6 +236,8 @@ static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *
 	m->changed = true;
 	m->heard_ns = now;
 	double speed = isfinite(b->tokens_per_s) && b->tokens_per_s > 0 ? b->tokens_per_s : 0;
+	if (b->state == shoal_state_ready)
+		nudge(h, number, now);
 	if (b->state == shoal_state_working && b->round == rounds_round(h->rounds))
 		rounds_on_progress(h->rounds, number, b->steps_done, speed, now);
 }

@@ -16,6 +16,9 @@
 #include "net/https_server.h"
 #include "net/statement.h"
 
+#define MESSAGES_PER_S 200 /* of one peer; a round of its has about ten */
+#define MESSAGES_BURST 1000
+
 /* ---- the data to train on */
 
 static enum err check_blob(
@@ -158,6 +161,8 @@ static enum err open_link(struct hub *h, struct why *why)
 	c.timeout_ns = h->config.timeout_ns;
 	c.connections_most = h->config.connections_most;
 	c.receive_most = h->config.memory;
+	c.messages_per_s = MESSAGES_PER_S;
+	c.messages_burst = MESSAGES_BURST;
 	c.kinds[0] = (struct transfer_kind){HUB_CONTRIBUTION, most};
 	c.n_kinds = 1;
 	if (h->config.memory < most)

@@ -135,6 +135,24 @@ static void twice_is_once(void **state)
 	close_all(&h, spec);
 }
 
+/* Plan or report were lost on the way: both sides would wait for ever. */
+static void who_waits_for_us_is_told_again(void **state)
+{
+	(void)state;
+	struct hub h;
+	struct spec *spec;
+	shoal_header m = {.which_body = MSG_heartbeat};
+	open_round(&h, &spec);
+	m.body.heartbeat.state = shoal_state_ready;
+	help_coordinator_message(&h, 0, &m); /* at once: the plan is still on its way */
+	assert_int_equal(h.members[MEMBERS_FIRST].nudged_ns, 0);
+	struct link_event *e = link_event_new(LINK_message, help_coordinator_link(0));
+	e->header = m;
+	hub_take(&h, &e->mail, clock_now_ns() + 5 * CLOCK_SECOND);
+	assert_true(h.members[MEMBERS_FIRST].nudged_ns > 0);
+	close_all(&h, spec);
+}
+
 static bool is_closed(const struct hub *h)
 {
 	return run_head(&h->run).round == 1;
@@ -349,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(contributions_are_not_believed),
 		TEST(twice_is_once),
+		TEST(who_waits_for_us_is_told_again),
 		TEST(a_vanished_member_is_left_out),
 		TEST(reports_and_losses_are_checked),
 		TEST(hellos_are_checked),
