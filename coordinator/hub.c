@@ -97,6 +97,13 @@ void hub_pause(struct hub *h, bool paused, uint64_t now)
 
 /* ---- refusals */
 
+void hub_alarm(struct hub *h, const struct why *why)
+{
+	h->alarm = *why;
+	h->alarm_ns = clock_now_ns();
+	h->changed = true;
+}
+
 void hub_refuse(struct hub *h, const struct hub_refused *r, const struct why *why)
 {
 	struct store_refusal row = {.at_s = clock_wall_s(),

@@ -7,6 +7,7 @@
 #define COORDINATOR_HUB_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "coordinator/desk.h"
 #include "coordinator/feed.h"
@@ -98,7 +99,8 @@ struct hub {
 	bool changed;                  /* pages have not heard of the overview */
 	bool stop;                     /* leave the loop */
 	struct why failed;             /* why it was left; code ERR_OK: as asked */
-	struct why alarm;              /* what people should know: code ERR_OK: nothing */
+	struct why alarm;              /* what people should know; code ERR_OK: nothing */
+	uint64_t alarm_ns;             /* since when; it is shown for HUB_ALARM */
 	struct store_refusal *pending; /* refusals not yet in the store */
 	size_t n_pending;
 };
@@ -124,6 +126,10 @@ void hub_settle(struct hub *h, uint64_t now);
 void hub_fail(struct hub *h, const struct why *why);
 /* Room for what is known of a member. */
 struct hub_member *hub_member(struct hub *h, uint32_t number);
+
+/* Something that people should know of is not as it should be. */
+#define HUB_ALARM (600 * CLOCK_SECOND)
+void hub_alarm(struct hub *h, const struct why *why);
 
 struct hub_refused {
 	const char *what; /* contribution, join, hello, ... */

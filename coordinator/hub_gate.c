@@ -11,7 +11,7 @@ static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct
 	link_answer(h->link, key, ref, why->code, why->text);
 	if (why->code == ERR_nomem || why->code == ERR_full || why->code == ERR_io) {
 		log_warn(coord, "a contribution of member %u is lost: %s", r->member, why->text);
-		h->alarm = *why;
+		hub_alarm(h, why);
 	} else {
 		hub_refuse(h, r, why);
 	}

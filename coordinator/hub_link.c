@@ -340,7 +340,7 @@ static void on_clone(struct hub *h, uint32_t number)
 		"--dir and invite",
 		number);
 	hub_refuse(h, &r, &why);
-	h->alarm = why;
+	hub_alarm(h, &why);
 }
 
 static void on_delivered(struct hub *h, uint32_t number, const struct link_event *e)

@@ -405,7 +405,7 @@ static void on_snapshot(struct hub *h, struct desk_job *j)
 	}
 	/* The run goes on without: the records are still there from the last snapshot on. */
 	log_warn(store, "no snapshot of round %llu: %s", (unsigned long long)row.round, why.text);
-	h->alarm = why;
+	hub_alarm(h, &why);
 }
 
 /* ---- losses */

@@ -236,10 +236,10 @@ static json_t *view_counts(const struct hub *h)
 	return doc;
 }
 
-static json_t *view_alerts(const struct hub *h)
+static json_t *view_alerts(const struct hub *h, uint64_t now)
 {
 	json_t *alerts = json_array();
-	if (h->alarm.code)
+	if (h->alarm.code && now < h->alarm_ns + HUB_ALARM)
 		json_array_append_new(alerts, json_string(h->alarm.text));
 	if (h->diverged)
 		json_array_append_new(alerts,
@@ -298,7 +298,7 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	put(doc, "members", view_counts(h));
 	add_figures(h, doc);
 	put(doc, "refusals", count(h->refusals));
-	put(doc, "alerts", view_alerts(h));
+	put(doc, "alerts", view_alerts(h, now));
 	put(doc, "link", view_link(h));
 	put(doc, "link_port", count(link_port(h->link)));
 	put(doc, "version", json_string(version_text()));
