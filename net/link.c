@@ -130,6 +130,7 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&l->lock);
 		plane_wait(l->plane, mailbox_fd(l->commands));
 	} while (do_commands(l));
+	plane_turn(l->plane); // what the last calls asked for
 	plane_free(l->plane);
 	return NULL;
 }
