@@ -27,14 +27,14 @@ static enum err matches(
 }
 
 enum err dataset_open(
-	const char *dir, const struct spec *spec, struct dataset *out, struct why *why)
+	const char *dir, const struct spec *spec, bool verify, struct dataset *out, struct why *why)
 {
 	*out = (struct dataset){0};
 	char *list = alloc_must_printf("%s/manifest.json", dir),
 	     *blobs = alloc_must_printf("%s/blobs", dir);
 	enum err e = manifest_load(list, &out->manifest, why);
 	if (!e)
-		e = corpus_open(blobs, out->manifest, true, &out->corpus, why);
+		e = corpus_open(blobs, out->manifest, verify, &out->corpus, why);
 	if (!e)
 		e = matches(out, dir, spec, why);
 	free(list);

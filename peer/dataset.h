@@ -2,6 +2,7 @@
  * the one the spec names, the vocabulary the model's, and there must be something to train on. */
 #ifndef PEER_DATASET_H
 #define PEER_DATASET_H
+#include <stdbool.h>
 #include "base/err.h"
 #include "model/corpus.h"
 #include "model/spec.h"
@@ -11,9 +12,10 @@ struct dataset {
 	struct corpus *corpus;
 };
 
-/* Hashes of all shards are verified.  A spec that names no data (a template) takes the folder's. */
-enum err dataset_open(
-	const char *dir, const struct spec *spec, struct dataset *out, struct why *why) MUST_CHECK;
+/* With verify the hashes of all shards are (reads everything once).  A spec that names no data (a
+ * template) takes the folder's. */
+enum err dataset_open(const char *dir, const struct spec *spec, bool verify, struct dataset *out,
+	struct why *why) MUST_CHECK;
 void dataset_release(struct dataset *d); /* NULL-safe, idempotent */
 
 #endif

@@ -36,7 +36,7 @@ static enum err evaluate(const char *path, struct trainer_validation *v, struct 
 		saved_tell_passed(&passed);
 	buf_release(&passed);
 	if (!e)
-		e = dataset_open(opt.data, s.spec, &data, why);
+		e = dataset_open(opt.data, s.spec, true, &data, why);
 	struct trainer_config how = {.spec = s.spec,
 		.corpus = data.corpus,
 		.backend = opt.backend,

@@ -30,19 +30,24 @@ enum err fetch_new(
 	const struct fetch_config *config, struct fetch **out, struct why *why) MUST_CHECK;
 void fetch_free(struct fetch *f); /* breaks off what is under way; NULL-safe */
 
-enum fetch_job { FETCH_join, FETCH_data, FETCH_snapshot, FETCH_records, FETCH_stop };
+enum fetch_job { FETCH_join, FETCH_data, FETCH_snapshot, FETCH_records, FETCH_forget, FETCH_stop };
+
+/* ---- jobs; each but forget has one last result, its own or failed */
 
 /* Statement, registration, spec, roster.  Result: joined. */
 void fetch_join(struct fetch *f);
-/* Manifest, tokenizer and token shards into DIR/blobs, the manifest also as DIR/manifest.json.
- * Result: data. */
+/* Manifest, tokenizer and token shards into DIR/blobs, the manifest also as DIR/manifest.json; what
+ * is there is verified, and fetched again if damaged.  Result: data. */
 void fetch_data(struct fetch *f);
-/* The newest snapshot.  Result: snapshot, with its file and the head that it stands at. */
+/* The newest snapshot into DIR/snapshot.  Result: snapshot, with its file and the head that it
+ * stands at. */
 void fetch_snapshot(struct fetch *f);
-/* Everything after ledger entry `sequence`, and a roster that knows all who contributed.  Result:
- * records (none if the ledger has not moved), or failed with ERR_missing when the entries are not
- * kept any more: take the snapshot. */
+/* What follows ledger entry `sequence` (a long absence comes in pieces: ask again), the newest head
+ * and a roster that knows all who contributed.  Result: records (none if the ledger has not moved),
+ * or failed with ERR_missing when the entries are not kept any more: take the snapshot. */
 void fetch_records(struct fetch *f, uint64_t sequence);
+/* The snapshot has served: remove its file. */
+void fetch_forget(struct fetch *f);
 
 /* mail.kind; above all kinds of link events and worker results */
 enum fetch_result_kind {
@@ -74,6 +79,6 @@ struct fetch_result {
 	bool for_good;
 	struct why why;
 };
-void fetch_result_free(struct fetch_result *r); /* frees what was not taken (set NULL) */
+void fetch_result_free(struct fetch_result *r); /* frees what was not taken (set NULL); NULL-safe */
 
 #endif

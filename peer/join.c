@@ -1,7 +1,7 @@
 /* shoal-peer join: take part in a run. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/file.h"
@@ -63,14 +63,23 @@ static enum err read_link(char *word, struct joinlink *link, struct why *why)
 	return e;
 }
 
-/* Kept, so that coming back needs none; it holds an invite, so only its user may read it. */
-static enum err keep_link(const struct joinlink *link, struct why *why)
+/* A folder belongs to one run: its keys, data and states are that run's. */
+static enum err check_folder(const struct joinlink *link, struct why *why)
 {
-	char text[JOINLINK_MAX], *path = alloc_must_printf("%s/join.link", opt.dir);
-	joinlink_format(link, text);
-	enum err e = file_write(path, text, strlen(text), 0600, why);
+	struct joinlink kept;
+	char *path = alloc_must_printf("%s/join.link", opt.dir);
+	char there[HASH_HEX], here[HASH_HEX];
+	bool other = file_exists(path) && !joinlink_read(path, &kept, NULL) &&
+		     !hash_equal(&kept.run, &link->run);
 	free(path);
-	return e;
+	if (!other)
+		return ERR_OK;
+	hash_hex(&kept.run, there);
+	hash_hex(&link->run, here);
+	return err_why(why, ERR_usage,
+		"the folder %s is of run %.12s, the join link is of run %.12s: give each run a "
+		"folder of its own with --dir",
+		opt.dir, there, here);
 }
 
 static const char *own_name(char host[static ROSTER_NAME])
@@ -96,7 +105,7 @@ static enum err take_part(char *word, struct why *why)
 		e = file_lock(path, &lock, why);
 	free(path);
 	if (!e)
-		e = keep_link(&link, why);
+		e = check_folder(&link, why);
 	if (!e && !roster_name_ok(own_name(host)))
 		e = err_why(why, ERR_usage, "--name must be 1 to %d printable characters",
 			ROSTER_NAME - 1);

@@ -95,7 +95,7 @@ static enum err load_spec(struct local *l, const char **words, size_t n, struct 
 	if (e && mistakes.len)
 		fprintf(stderr, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
 	if (!e)
-		e = dataset_open(opt.data, l->spec, &l->data, why);
+		e = dataset_open(opt.data, l->spec, true, &l->data, why);
 	if (!e && hash_is_zero(&l->spec->manifest)) {
 		hash_hex(&l->data.manifest->id, set + strlen(set));
 		sets[n_sets++] = set;

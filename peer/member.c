@@ -68,6 +68,7 @@ void member_fetch(struct member *m, enum fetch_job job)
 	case FETCH_records:
 		fetch_records(m->fetch, inbox_reaches(&m->inbox, m->head.sequence));
 		break;
+	case FETCH_forget:
 	case FETCH_stop: break;
 	}
 }
@@ -75,7 +76,8 @@ void member_fetch(struct member *m, enum fetch_job job)
 /* Its own state is damaged or left behind: begin again from the newest snapshot. */
 void member_repair(struct member *m, const struct why *why)
 {
-	/* Having been away too long for the records that are kept is no damage: it may happen again and again. */
+	/* Having been away too long for the records that are kept is no damage: it may happen again
+	 * and again. */
 	if (why->code != ERR_missing && m->repairs++ == REPAIRS_MAX) {
 		member_fail(m, why);
 		return;
@@ -108,7 +110,7 @@ static void on_data(struct member *m)
 	struct why why;
 	if (m->have_data)
 		return;
-	enum err e = dataset_open(m->config->dir, m->spec, &m->data, &why);
+	enum err e = dataset_open(m->config->dir, m->spec, false, &m->data, &why);
 	struct worker_config how = {.spec = m->spec,
 		.corpus = m->data.corpus,
 		.key = m->config->identity->sign,

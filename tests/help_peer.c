@@ -128,7 +128,7 @@ static void make_spec(struct help_peer *p, const char *data, const char *const *
 	for (; changes && changes[n]; n++)
 		sets[n] = changes[n];
 	help_peer_fine(spec_load(path, sets, n, &p->spec, NULL, &why), &why);
-	help_peer_fine(dataset_open(data, p->spec, &p->data, &why), &why);
+	help_peer_fine(dataset_open(data, p->spec, true, &p->data, &why), &why);
 	hash_hex(&p->data.manifest->id, manifest + strlen(manifest));
 	sets[n++] = manifest;
 	spec_free(p->spec);
