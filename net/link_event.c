@@ -17,6 +17,26 @@ struct link_event *link_event_new(enum link_event_kind kind, const uint8_t key[s
 	return e;
 }
 
+struct link_event *link_event_of_transfer(
+	const struct transfer_event *t, const uint8_t key[static LINK_KEY])
+{
+	static const enum link_event_kind kinds[] = {[TRANSFER_received] = LINK_object,
+		[TRANSFER_delivered] = LINK_delivered,
+		[TRANSFER_declined] = LINK_declined};
+	struct link_event *e = link_event_new(kinds[t->what], key);
+	e->ref = t->ref;
+	e->object_kind = t->kind;
+	e->name = t->name;
+	e->meta_len = t->meta_len;
+	memcpy(e->meta, t->meta, t->meta_len);
+	e->size = t->size;
+	e->taken_ns = t->taken_ns;
+	e->why = t->why;
+	e->payload = t->bytes;
+	e->payload_len = t->bytes ? (size_t)t->size : 0;
+	return e;
+}
+
 void link_event_free(struct link_event *e)
 {
 	if (e)

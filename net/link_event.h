@@ -52,6 +52,9 @@ struct link_event {
 
 /* A new event with everything zero but kind and key; freed by link_event_free or as mail. */
 struct link_event *link_event_new(enum link_event_kind kind, const uint8_t key[static LINK_KEY]);
+/* What a transfer tells, as an event; takes t's bytes. */
+struct link_event *link_event_of_transfer(
+	const struct transfer_event *t, const uint8_t key[static LINK_KEY]);
 void link_event_free(struct link_event *e); /* NULL-safe; with the payload */
 /* In a mailbox that also holds other senders' mail: the event that m is, or NULL. */
 struct link_event *link_event_of(struct mail *m);

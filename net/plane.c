@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "net/dial.h"
 #include "net/guard.h"
+#include "net/keytable.h"
 #include "net/session.h"
 #include "net/zap.h"
 #include "net/zsock.h"
@@ -33,8 +34,8 @@ struct plane {
 	uint16_t port;
 	struct session_world world;
 	struct link_counters counters;
-	struct entry **entries; // sorted by key
-	size_t n_entries, cap_entries, n_dials;
+	struct keytable entries; // of struct entry
+	size_t n_dials;
 	zmq_pollitem_t *items;
 	uint64_t now_ns, tick_ns, ticked_ns;
 	bool dirty, queue_full; // some entry is; some message waits for room in a queue
@@ -42,26 +43,14 @@ struct plane {
 
 /* ---- entries */
 
-/* Where key is, or would stand. */
-static size_t place(const struct plane *p, const uint8_t *key)
+static struct entry *entry_at(const struct plane *p, size_t i)
 {
-	size_t low = 0, high = p->n_entries;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (memcmp(session_key(p->entries[mid]->session), key, LINK_KEY) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return p->entries.values[i];
 }
 
 static struct entry *find(const struct plane *p, const uint8_t *key)
 {
-	size_t at = place(p, key);
-	if (at == p->n_entries || memcmp(session_key(p->entries[at]->session), key, LINK_KEY) != 0)
-		return NULL;
-	return p->entries[at];
+	return keytable_find(&p->entries, key);
 }
 
 static struct entry *find_or_add(struct plane *p, const uint8_t *key)
@@ -69,34 +58,19 @@ static struct entry *find_or_add(struct plane *p, const uint8_t *key)
 	struct entry *e = find(p, key);
 	if (e)
 		return e;
-	if (p->n_entries == p->cap_entries) {
-		p->cap_entries = p->cap_entries ? 2 * p->cap_entries : 16;
-		p->entries = alloc_must_resize(p->entries, p->cap_entries, sizeof *p->entries);
-	}
-	size_t at = place(p, key);
-	memmove(p->entries + at + 1, p->entries + at, (p->n_entries - at) * sizeof *p->entries);
 	e = alloc_must_zero(1, sizeof *e);
 	e->session = session_new(&p->world, key);
-	p->entries[at] = e;
-	p->n_entries++;
+	keytable_put(&p->entries, key, e);
 	return e;
-}
-
-static void free_entry(struct plane *p, struct entry *e)
-{
-	p->n_dials -= e->dial != NULL;
-	dial_free(e->dial, p->config->linger_ns);
-	session_free(e->session);
-	free(e);
 }
 
 static void forget(struct plane *p, struct entry *e)
 {
-	size_t at = place(p, session_key(e->session));
-	p->n_entries--;
-	memmove(p->entries + at, p->entries + at + 1, (p->n_entries - at) * sizeof *p->entries);
-	session_cut(e->session);
-	free_entry(p, e);
+	keytable_remove(&p->entries, session_key(e->session));
+	p->n_dials -= e->dial != NULL;
+	dial_free(e->dial, p->config->linger_ns);
+	session_free(e->session);
+	free(e);
 }
 
 static void mark(struct plane *p, struct entry *e)
@@ -290,8 +264,8 @@ void plane_wait(struct plane *p, int fd)
 			p->items[n++] =
 				(zmq_pollitem_t){.socket = sockets[i], .events = ZMQ_POLLIN};
 	}
-	for (size_t i = 0; p->n_dials && i < p->n_entries; i++) {
-		struct dial *d = p->entries[i]->dial;
+	for (size_t i = 0; p->n_dials && i < p->entries.n; i++) {
+		struct dial *d = entry_at(p, i)->dial;
 		if (!d || !dial_socket(d)->socket)
 			continue;
 		void *const sockets[] = {dial_socket(d)->socket, dial_socket(d)->monitor};
@@ -307,10 +281,10 @@ void plane_wait(struct plane *p, int fd)
 static void tick(struct plane *p)
 {
 	p->ticked_ns = p->now_ns;
-	for (size_t i = 0; i < p->n_entries; i++) {
-		session_tick(p->entries[i]->session, p->now_ns);
-		mark(p, p->entries[i]);
-		settle(p, p->entries[i]);
+	for (size_t i = 0; i < p->entries.n; i++) {
+		session_tick(entry_at(p, i)->session, p->now_ns);
+		mark(p, entry_at(p, i));
+		settle(p, entry_at(p, i));
 	}
 	if (!p->guard)
 		return;
@@ -322,8 +296,8 @@ static void tick(struct plane *p)
 static void pump(struct plane *p)
 {
 	p->dirty = p->queue_full = false;
-	for (size_t i = 0; i < p->n_entries; i++) {
-		struct entry *e = p->entries[i];
+	for (size_t i = 0; i < p->entries.n; i++) {
+		struct entry *e = entry_at(p, i);
 		if (!e->dirty)
 			continue;
 		e->dirty = session_pump(e->session, p->now_ns);
@@ -337,11 +311,11 @@ void plane_turn(struct plane *p)
 {
 	if (p->zap)
 		read_server(p);
-	for (size_t i = 0; p->n_dials && i < p->n_entries; i++) {
-		if (!p->entries[i]->dial)
+	for (size_t i = 0; p->n_dials && i < p->entries.n; i++) {
+		if (!entry_at(p, i)->dial)
 			continue;
-		read_dial(p, p->entries[i]);
-		turn_dial(p, p->entries[i]);
+		read_dial(p, entry_at(p, i));
+		turn_dial(p, entry_at(p, i));
 	}
 	if (p->now_ns - p->ticked_ns >= p->tick_ns)
 		tick(p);
@@ -402,14 +376,14 @@ void plane_free(struct plane *p)
 {
 	if (!p)
 		return;
-	while (p->n_entries)
-		free_entry(p, p->entries[--p->n_entries]);
+	while (p->entries.n)
+		forget(p, entry_at(p, p->entries.n - 1));
 	zsock_close(&p->server, p->config->linger_ns);
 	zap_free(p->zap);
 	guard_free(p->guard);
 	if (p->context)
 		zmq_ctx_term(p->context);
-	free(p->entries);
+	keytable_release(&p->entries);
 	free(p->items);
 	free(p);
 }
@@ -426,8 +400,8 @@ void plane_admit(struct plane *p, const uint8_t *keys, size_t n)
 	if (!p->zap)
 		return;
 	zap_replace(p->zap, keys, n);
-	for (size_t i = p->n_entries; i-- > 0;) {
-		struct entry *e = p->entries[i];
+	for (size_t i = p->entries.n; i-- > 0;) {
+		struct entry *e = entry_at(p, i);
 		if (zap_admits(p->zap, session_key(e->session)))
 			continue;
 		session_fail(e->session, ERR_unknown_peer, "removed from the roster");
@@ -460,15 +434,17 @@ void plane_hello(struct plane *p, const uint8_t key[static LINK_KEY], const shoa
 
 void plane_status(struct plane *p, const shoal_heartbeat *status)
 {
-	for (size_t i = 0; i < p->n_entries; i++)
-		session_status(p->entries[i]->session, status, p->now_ns);
+	for (size_t i = 0; i < p->entries.n; i++)
+		session_status(entry_at(p, i)->session, status, p->now_ns);
 }
 
 void plane_forget(struct plane *p, const uint8_t key[static LINK_KEY])
 {
 	struct entry *e = find(p, key);
-	if (e)
-		forget(p, e);
+	if (!e)
+		return;
+	session_cut(e->session);
+	forget(p, e);
 }
 
 void plane_send(struct plane *p, const uint8_t key[static LINK_KEY], const shoal_header *header,
@@ -495,16 +471,15 @@ void plane_push(
 		mark(p, e);
 		return;
 	}
-	struct link_event *ev = link_event_new(LINK_declined, key);
-	ev->ref = transfer_ref(
-		object->kind, shared_name(object->bytes), object->meta, object->meta_len);
-	ev->object_kind = object->kind;
-	ev->name = *shared_name(object->bytes);
-	ev->meta_len = object->meta_len;
+	struct transfer_event t = {.what = TRANSFER_declined,
+		.kind = object->kind,
+		.name = *shared_name(object->bytes),
+		.meta_len = object->meta_len};
 	if (object->meta_len)
-		memcpy(ev->meta, object->meta, object->meta_len);
-	err_why(&ev->why, ERR_unknown_peer, "there is no link to this key");
-	put_event(p, ev);
+		memcpy(t.meta, object->meta, object->meta_len);
+	t.ref = transfer_ref(t.kind, &t.name, t.meta, t.meta_len);
+	err_why(&t.why, ERR_unknown_peer, "there is no link to this key");
+	put_event(p, link_event_of_transfer(&t, key));
 }
 
 void plane_cancel(struct plane *p, const uint8_t key[static LINK_KEY], uint64_t ref)

@@ -125,25 +125,11 @@ static void emit_clone(struct session *s, uint64_t other)
 	emit(s, e);
 }
 
-static void emit_transfer(struct session *s, struct transfer_event *t)
+static void emit_transfer(struct session *s, const struct transfer_event *t)
 {
-	static const enum link_event_kind kinds[] = {[TRANSFER_received] = LINK_object,
-		[TRANSFER_delivered] = LINK_delivered,
-		[TRANSFER_declined] = LINK_declined};
-	struct link_event *e = link_event_new(kinds[t->what], s->key);
 	s->world->counters->objects_in += t->what == TRANSFER_received;
 	s->world->counters->objects_out += t->what == TRANSFER_delivered;
-	e->ref = t->ref;
-	e->object_kind = t->kind;
-	e->name = t->name;
-	e->meta_len = t->meta_len;
-	memcpy(e->meta, t->meta, t->meta_len);
-	e->size = t->size;
-	e->taken_ns = t->taken_ns;
-	e->why = t->why;
-	e->payload = t->bytes;
-	e->payload_len = t->bytes ? (size_t)t->size : 0;
-	emit(s, e);
+	emit(s, link_event_of_transfer(t, s->key));
 }
 
 static enum err send_on(

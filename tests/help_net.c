@@ -161,7 +161,7 @@ struct link_counters help_net_counters(
 
 struct help_net_relay {
 	int listener, wake[2];
-	uint16_t to;
+	_Atomic uint16_t to;
 	pthread_t thread;
 	int pair[PAIRS][2]; // -1: free
 	atomic_uint_fast64_t left;
@@ -206,7 +206,7 @@ static void relay_accept(struct help_net_relay *r)
 		if (r->pair[i][0] >= 0)
 			continue;
 		r->pair[i][0] = fd;
-		r->pair[i][1] = open_to(r->to, false, NULL);
+		r->pair[i][1] = open_to(atomic_load(&r->to), false, NULL);
 		if (r->pair[i][1] < 0)
 			relay_close(r, i);
 		return;
@@ -269,7 +269,7 @@ static void *relay_run(void *arg)
 struct help_net_relay *help_net_relay_new(uint16_t to, uint16_t *port)
 {
 	struct help_net_relay *r = alloc_must_zero(1, sizeof *r);
-	r->to = to;
+	atomic_init(&r->to, to);
 	memset(r->pair, -1, sizeof r->pair);
 	atomic_init(&r->left, UINT64_MAX);
 	r->listener = open_to(0, true, port);
@@ -287,6 +287,11 @@ static void relay_wake(struct help_net_relay *r)
 void help_net_relay_cut_after(struct help_net_relay *r, uint64_t bytes)
 {
 	atomic_store(&r->left, bytes);
+}
+
+void help_net_relay_to(struct help_net_relay *r, uint16_t to)
+{
+	atomic_store(&r->to, to);
 }
 
 void help_net_relay_hold(struct help_net_relay *r, bool hold)

@@ -46,6 +46,7 @@ struct link_counters help_net_counters(
 /* Forwards TCP from a port of its own to another on loopback. */
 struct help_net_relay;
 struct help_net_relay *help_net_relay_new(uint16_t to, uint16_t *port);
+void help_net_relay_to(struct help_net_relay *r, uint16_t to); /* from the next connection on */
 /* Cut every connection once so many more bytes went through; the next ones are forwarded again. */
 void help_net_relay_cut_after(struct help_net_relay *r, uint64_t bytes);
 void help_net_relay_hold(struct help_net_relay *r, bool hold); /* forward nothing, close nothing */
