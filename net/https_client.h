@@ -24,7 +24,7 @@ struct https_client_config {
 	uint16_t port;
 	const atomic_bool *cancel; /* borrowed; NULL: never; true: calls end with ERR_interrupted */
 	uint64_t connect_ns;       /* for name, TCP and TLS */
-	uint64_t stall_ns;         /* without a byte */
+	uint64_t stall_ns;         /* with next to nothing coming (below 500 bytes/s) */
 	uint64_t total_ns;         /* a whole call, downloads excepted */
 	const char *ca_file;       /* copied; NULL: the system's certificates */
 };

@@ -235,7 +235,8 @@ enum err joinlink_read(char *argument, struct joinlink *out, struct why *why)
 	*out = (struct joinlink){0};
 	if (strcmp(argument, "-") == 0)
 		return from_stdin(out, why);
-	if (strstr(argument, "://")) {
+	// What holds a '#' and is no file is a link without its beginning: it is wiped as well.
+	if (strstr(argument, "://") || (strchr(argument, '#') && !file_exists(argument))) {
 		enum err e = joinlink_parse(argument, out, why);
 		explicit_bzero(argument, strlen(argument));
 		return e;
@@ -243,7 +244,7 @@ enum err joinlink_read(char *argument, struct joinlink *out, struct why *why)
 	enum err e = file_read(argument, FILE_MOST, &bytes, &n, why);
 	if (e == ERR_missing)
 		return err_why(why, e,
-			"%.200s is neither a join link (" SCHEME "...) nor a file that holds one; "
+			"%.100s is neither a join link (" SCHEME "...) nor a file that holds one; "
 			"copy the whole link, in quotes",
 			argument);
 	if (e)

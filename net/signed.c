@@ -72,10 +72,15 @@ static enum err check(
 		return err_why(why, ERR_magic,
 			"a signed document of type \"%.24s\" where \"%s\" was expected", is, type);
 	char *text = json_canonical(body);
+	if (!text)
+		return err_why(why, ERR_nomem, "out of memory");
 	purpose_of(type, purpose);
 	enum err e = sign_verify(key, purpose, text, strlen(text), signature);
 	free(text);
-	return e ? err_why(why, e, "the signature of the %s document is not the run key's", type)
+	return e ? err_why(why, e,
+			   "the signature of the %s document is not that of the key it must be "
+			   "signed by",
+			   type)
 		 : ERR_OK;
 }
 

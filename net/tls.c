@@ -94,11 +94,35 @@ struct tls_pair *tls_make(const char *const *names, size_t n_names)
 	return t;
 }
 
+static bool use(const struct tls_pair *t, SSL_CTX *ctx)
+{
+	bool good = SSL_CTX_use_certificate(ctx, t->cert) == 1 &&
+		    SSL_CTX_use_PrivateKey(ctx, t->key) == 1;
+	for (int i = 0; good && t->chain && i < sk_X509_num(t->chain); i++)
+		good = SSL_CTX_add1_chain_cert(ctx, sk_X509_value(t->chain, i)) == 1;
+	return good;
+}
+
 /* Files that nobody can type a passphrase for. */
 static int no_passphrase(char *out, int room, int writing, void *arg)
 {
 	(void)out, (void)room, (void)writing, (void)arg;
 	return -1;
+}
+
+/* Whether a server may use it: the system's policy refuses short keys and old hashes. */
+static enum err check_strength(const struct tls_pair *t, struct why *why)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+	must(ctx);
+	bool good = use(t, ctx);
+	SSL_CTX_free(ctx);
+	ERR_clear_error();
+	if (good)
+		return ERR_OK;
+	return err_why(why, ERR_unsupported,
+		"the TLS certificate or its key is too weak for this system's policy; make one "
+		"with ECDSA P-256 or with RSA of at least 2048 bits");
 }
 
 static enum err load(struct tls_pair *t, const char *key_pem, const char *cert_pem, struct why *why)
@@ -130,7 +154,7 @@ static enum err load(struct tls_pair *t, const char *key_pem, const char *cert_p
 			"the TLS certificate belongs to another key; put the matching files back, "
 			"or remove both to have new ones made");
 	}
-	return ERR_OK;
+	return check_strength(t, why);
 }
 
 enum err tls_load(const char *key_pem, const char *cert_pem, struct tls_pair **out, struct why *why)
@@ -215,10 +239,7 @@ struct ssl_ctx_st *tls_server(const struct tls_pair *t)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 	must(ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1);
-	must(SSL_CTX_use_certificate(ctx, t->cert) == 1);
-	must(SSL_CTX_use_PrivateKey(ctx, t->key) == 1);
-	for (int i = 0; t->chain && i < sk_X509_num(t->chain); i++)
-		must(SSL_CTX_add1_chain_cert(ctx, sk_X509_value(t->chain, i)) == 1);
+	must(use(t, ctx)); // as it was when the pair was made or loaded
 	// Lengths are part of HTTP, so a connection that is cut short cannot pass for a whole one.
 	SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

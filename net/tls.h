@@ -15,8 +15,8 @@ struct tls_pair; /* a secret key and its certificate */
 /* names (DNS names and addresses; the first is the common name; at least one) stand in the
  * certificate, whose dates are so wide that no clock matters. */
 struct tls_pair *tls_make(const char *const *names, size_t n_names);
-/* From PEM texts; a chain may follow the certificate.  ERR_syntax, or ERR_hash when the certificate
- * is another key's. */
+/* From PEM texts; a chain may follow the certificate.  ERR_syntax, ERR_hash when the certificate
+ * is another key's, ERR_unsupported when it is too weak to be used. */
 enum err tls_load(const char *key_pem, const char *cert_pem, struct tls_pair **out,
 	struct why *why) MUST_CHECK;
 void tls_free(struct tls_pair *t);            /* NULL-safe */

@@ -3,6 +3,7 @@
 #include "tests/help_https.h"
 #include "tests/help_net.h"
 #include "base/file.h"
+#include "net/https_answer.h"
 #include "net/https_client.h"
 #include "net/https_reply.h"
 #include "net/signed.h"
@@ -45,6 +46,18 @@ static void on_error(void *arg, struct https_request *r)
 	https_reply_error(r, 0, &why);
 }
 
+/* Somebody else's page for an error, longer than any that is read. */
+static void on_page(void *arg, struct https_request *r)
+{
+	struct https_reply_content content = {.type = "text/html"};
+	(void)arg;
+	https_answer_headers(r, &content);
+	struct evbuffer *body = evbuffer_new();
+	evbuffer_add(body, big, 100000);
+	https_answer_send(r, 502, body);
+	evbuffer_free(body);
+}
+
 static void on_teapot(void *arg, struct https_request *r)
 {
 	struct why why = {.code = (enum err)999};
@@ -79,6 +92,7 @@ static const struct https_route routes[] = {
 	{"POST", "/echo", 1000, on_echo},
 	{"GET", "/error", 0, on_error},
 	{"GET", "/teapot", 0, on_teapot},
+	{"GET", "/page", 0, on_page},
 	{"GET", "/file", 0, on_file},
 	{"GET", "/whole", 0, on_whole},
 	{"GET", "/events", 0, on_events},
@@ -287,6 +301,8 @@ static void test_json(void **state)
 	assert_null(out);
 	assert_int_equal(https_client_get_json(c, "/teapot", 100, &out, &why), ERR_refused);
 	says(&why, ERR_refused, "a code of a later version");
+	assert_int_equal(https_client_get_json(c, "/page", 100, &out, &why), ERR_network);
+	says(&why, ERR_network, "HTTP status 502");
 	assert_int_equal(https_client_get_json(c, "/nothing", 100, &out, &why), ERR_missing);
 	assert_int_equal(https_client_get_json(c, "/whole", BIG - 1, &out, &why), ERR_toobig);
 	assert_int_equal(https_client_get_json(c, "/whole", BIG, &out, &why), ERR_truncated);
@@ -472,6 +488,7 @@ static int setup(void **state)
 	for (size_t i = 0; i < BIG; i++)
 		big[i] = (uint8_t)(i * 2654435761u >> 13);
 	run_key = sign_make();
+	setenv("https_proxy", "http://127.0.0.1:1", 1); // for the world outside, not for loopback
 	return file_write(big_path, big, BIG, 0600, &why);
 }
 

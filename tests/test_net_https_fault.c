@@ -134,5 +134,9 @@ int main(void)
 		cmocka_unit_test(test_no_coordinator_there),
 		cmocka_unit_test(test_name_that_loops_back),
 	};
+	unsetenv("https_proxy");
+	unsetenv("HTTPS_PROXY");
+	unsetenv("all_proxy");
+	unsetenv("ALL_PROXY");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,11 @@ static void test_read_from_argument(void **state)
 	snprintf(argument, sizeof argument, "http://x#secret");
 	assert_int_equal(joinlink_read(argument, &out, &why), ERR_syntax);
 	assert_int_equal(argument[10], 0);
+	memmove(argument, text + 8, sizeof text - 8); // its beginning was not copied
+	assert_int_equal(joinlink_read(argument, &out, &why), ERR_syntax);
+	assert_non_null(strstr(why.text, "its beginning is missing"));
+	assert_null(strstr(why.text, genuine.invite));
+	assert_int_equal(argument[100], 0);
 	snprintf(argument, sizeof argument, "no/such/file");
 	assert_int_equal(joinlink_read(argument, &out, &why), ERR_missing);
 	assert_non_null(strstr(why.text, "neither a join link"));

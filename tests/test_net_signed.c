@@ -76,7 +76,7 @@ static void test_another_key(void **state)
 	struct why why = {0};
 	(void)state;
 	assert_int_equal(open_text(text, "plan", &why), ERR_signature);
-	assert_non_null(strstr(why.text, "run key"));
+	assert_non_null(strstr(why.text, "must be signed by"));
 	json_decref(in);
 	free(text);
 	sign_free(stranger);

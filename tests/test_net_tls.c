@@ -37,6 +37,38 @@ static void test_round_trip(void **state)
 	tls_free(NULL);
 }
 
+/* As some devices and old scripts make them. */
+static void test_too_weak_to_be_used(void **state)
+{
+	EVP_PKEY *key = EVP_RSA_gen(512);
+	X509 *cert = X509_new();
+	BIO *out = BIO_new(BIO_s_mem());
+	struct tls_pair *t;
+	struct why why = {0};
+	char pem[4096] = "", *at;
+	(void)state;
+	assert_non_null(key);
+	assert_int_equal(X509_set_version(cert, X509_VERSION_3), 1);
+	X509_gmtime_adj(X509_getm_notBefore(cert), -1000);
+	X509_gmtime_adj(X509_getm_notAfter(cert), 1000000);
+	assert_int_equal(X509_set_pubkey(cert, key), 1);
+	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+	assert_int_equal(PEM_write_bio_X509(out, cert), 1);
+	size_t n = (size_t)BIO_get_mem_data(out, &at);
+	memcpy(pem, at, n);
+	pem[n] = 0;
+	assert_int_equal(PEM_write_bio_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL), 1);
+	size_t both = (size_t)BIO_get_mem_data(out, &at);
+	char *key_pem = strndup(at + n, both - n);
+	assert_int_equal(tls_load(key_pem, pem, &t, &why), ERR_unsupported);
+	assert_non_null(strstr(why.text, "too weak"));
+	assert_null(t);
+	free(key_pem);
+	BIO_free(out);
+	X509_free(cert);
+	EVP_PKEY_free(key);
+}
+
 static void test_the_certificate(void **state)
 {
 	struct tls_pair *a = tls_make(names, 3);
@@ -124,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_too_weak_to_be_used),
 		cmocka_unit_test(test_the_certificate),
 		cmocka_unit_test(test_a_long_name),
 		cmocka_unit_test(test_what_does_not_load),
