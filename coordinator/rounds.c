@@ -408,9 +408,10 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	m->tokens_in = sequences * r->spec->train.seq;
 	if (++m->shards_in == r->n_shards) {
 		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
-		/* Too small by the time for sending, but better than another probe. */
-		if (m->speed <= 0 && now > r->waits.opened_ns)
-			m->speed = (double)m->tokens_in / clock_seconds(now - r->waits.opened_ns);
+		/* It ran out of sequences before the time was up: it can do at least this much. */
+		double seconds = clock_seconds(now - r->waits.opened_ns);
+		if (seconds > 0 && (double)m->tokens_in / seconds > m->speed)
+			m->speed = (double)m->tokens_in / seconds;
 		move(r, member, MEMBER_in, now);
 		check(r, now);
 	}

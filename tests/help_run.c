@@ -13,21 +13,21 @@
 
 #define FILE_MAX (64u << 20)
 
-static const char spec[] =
+/* Tiny: two shards, 27,000 parameters; %s is the round's mode. */
+static const char template[] =
 	"{\"shoal\":1,\"name\":\"tiny\",\"seed\":3,"
-	"\"model\":{\"builder\":\"gpt\",\"layers\":2,\"width\":32,\"heads\":2,\"context\":32,"
-	"\"vocab\":256,"
-	"\"tied\":true,\"shards\":[0,1]},"
-	"\"train\":{\"batch\":2,\"micro_batch\":2,\"seq\":32,\"lr\":0.003,\"beta1\":0.9,\"beta2\":"
-	"0.95,"
-	"\"eps\":1e-8,\"weight_decay\":0.1,\"clip\":1.0,\"warmup_tokens\":640,\"total_tokens\":"
-	"12800,"
-	"\"final_lr\":0.1},"
-	"\"round\":{\"mode\":\"fixed\",\"steps\":5,\"peers_min\":1,\"quorum\":1.0,\"validate_"
-	"every\":4,"
-	"\"snapshot_every\":5},"
+	"\"model\":{\"builder\":\"gpt\",\"layers\":2,\"width\":32,\"heads\":2,"
+	"\"context\":32,\"vocab\":256,\"tied\":true,\"shards\":[0,1]},"
+	"\"train\":{\"batch\":2,\"micro_batch\":2,\"seq\":32,\"lr\":0.003,"
+	"\"beta1\":0.9,\"beta2\":0.95,\"eps\":1e-8,\"weight_decay\":0.1,\"clip\":1.0,"
+	"\"warmup_tokens\":640,\"total_tokens\":%s,\"final_lr\":0.1},"
+	"\"round\":{%s,\"peers_min\":1,\"validate_every\":4,\"snapshot_every\":%s},"
 	"\"outer\":{\"rule\":\"sparseloco\",\"lr\":1.0},"
 	"\"codec\":{\"name\":\"topk2\",\"chunk\":4096,\"k\":256,\"decay\":0.95}}\n";
+/* Ends after 40 rounds of one peer. */
+#define FIXED "12800", "\"mode\":\"fixed\",\"steps\":5,\"quorum\":1.0", "5"
+/* Paced by the clock and without an end: for tests in which things happen while it goes on. */
+#define TIMED "1000000000000", "\"mode\":\"timed\",\"seconds\":0.3,\"quorum\":0.6", "20"
 
 const char *help_run_read(const char *path)
 {
@@ -88,8 +88,9 @@ const char *help_run_spec(const char *scratch, const char *data, const char *con
 	const char *argv[32] = {"shoal-coordinator", "prepare", proc_text("%s/text.txt", scratch),
 		"--out", data, "--spec", from, "--write-spec", to};
 	size_t n = 9;
-	help_run_write(from, spec);
-	for (size_t i = 0; changes && changes[i] && n < 31; i++)
+	bool timed = changes && changes[0] && !strcmp(changes[0], "timed");
+	help_run_write(from, timed ? proc_text(template, TIMED) : proc_text(template, FIXED));
+	for (size_t i = timed ? 1 : 0; changes && changes[i] && n < 31; i++)
 		argv[n++] = changes[i];
 	proc_run(0, 60, argv);
 	return to;

@@ -5,8 +5,9 @@
 
 /* A folder with a prepared text of about 30 KB; the coordinator's prepare is run for it. */
 const char *help_run_data(const char *scratch);
-/* A spec of a tiny model (two shards, 27,000 parameters) for that data; extra is put before the end
- * of "round" or "train" by "path=value" words as prepare takes them, NULL-terminated. */
+/* A spec of a tiny model for that data: fixed steps and 12,800 tokens, or, when the first change is
+ * "timed", rounds of 0.3 seconds without an end.  Other changes are PATH=VALUE words as prepare
+ * takes them; NULL-terminated; may be NULL. */
 const char *help_run_spec(const char *scratch, const char *data, const char *const *changes);
 bool help_run_same(const char *a, const char *b); /* two files, byte by byte */
 const char *help_run_read(const char *path);      /* a file as text, until proc_teardown */

@@ -1,5 +1,6 @@
 #include "tests/help_swarm.h"
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -98,6 +99,28 @@ const char *help_swarm_finish(struct swarm *s, unsigned seconds)
 	const char *line = proc_line(s->coordinator, "serve: finished", seconds);
 	assert_int_equal(proc_wait(s->coordinator, WAIT), 0);
 	return line;
+}
+
+const char *help_swarm_stop(struct swarm *s)
+{
+	proc_signal(s->coordinator, SIGINT);
+	const char *line = proc_line(s->coordinator, "serve: stopped", WAIT);
+	assert_int_equal(proc_wait(s->coordinator, WAIT), 0);
+	return line;
+}
+
+uint64_t help_swarm_tokens(const struct swarm *s, const char *name)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/peers.json");
+	const json_t *peers = json_object_get(doc, "peers");
+	uint64_t tokens = 0;
+	for (size_t i = 0; i < json_array_size(peers); i++) {
+		const json_t *p = json_array_get(peers, i);
+		if (!strcmp(json_string_value(json_object_get(p, "name")), name))
+			tokens = (uint64_t)json_integer_value(json_object_get(p, "tokens"));
+	}
+	json_decref(doc);
+	return tokens;
 }
 
 void help_swarm_ends(struct proc *peer, unsigned seconds)

@@ -26,6 +26,10 @@ struct proc *help_swarm_peer(const struct swarm *s, const char *name);
 json_t *help_swarm_get(const struct swarm *s, const char *path);
 /* Waits until the ledger stands at this round or beyond (the newest head's round). */
 void help_swarm_round(const struct swarm *s, uint64_t round, unsigned seconds);
+/* Stops the coordinator; returns its "serve: stopped" line. */
+const char *help_swarm_stop(struct swarm *s);
+/* Verified tokens of the member of this name, as the page shows them. */
+uint64_t help_swarm_tokens(const struct swarm *s, const char *name);
 /* Waits for the end of the run; returns the coordinator's "serve: finished" line. */
 const char *help_swarm_finish(struct swarm *s, unsigned seconds);
 /* The peer must end with status 0; what it wrote is shown if not. */
