@@ -200,14 +200,16 @@ static void store_shard(struct hub *h, const struct closing_out *o)
 	buf_release(&bytes);
 }
 
-/* Mean training loss per token of a round's contributors, by their last words; 0: nobody said one.
- * It is shown, nothing depends on it. */
+/* Mean training loss per token of a round's contributors, by their last words in it; 0: nobody said
+ * one, as in rounds shorter than a heartbeat.  It is shown, nothing depends on it. */
 static double told_loss(const struct hub *h, const struct ledger_entry *e)
 {
 	double sum = 0, tokens = 0;
 	for (uint32_t i = 0; i < e->count; i++) {
 		const struct ledger_accepted *a = &e->accepted[i];
-		double loss = a->peer < h->n_members ? (double)h->members[a->peer].told.loss : 0;
+		if (a->peer >= h->n_members || h->members[a->peer].told.round != e->round)
+			continue;
+		double loss = (double)h->members[a->peer].told.loss;
 		if (!isfinite(loss) || loss <= 0)
 			continue;
 		sum += loss * (double)a->tokens;
