@@ -1,9 +1,8 @@
-#include "peer/member_parts.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "net/signed.h"
+#include "peer/member_parts.h"
 #include "round/record.h"
 
 /* ---- messages of the coordinator */
@@ -12,6 +11,13 @@ static enum err open_signed(const struct member *m, const struct link_event *e, 
 	json_t **body, struct why *why)
 {
 	return signed_open(e->payload, e->payload_len, type, m->config->link->key.b, body, why);
+}
+
+static bool same_plan(const struct plan *a, const struct plan *b)
+{
+	return a->round == b->round && a->steps == b->steps &&
+	       hash_equal(&a->parent.hash, &b->parent.hash) && a->n_spans == b->n_spans &&
+	       !memcmp(a->spans, b->spans, sizeof a->spans);
 }
 
 static void on_plan(struct member *m, const struct link_event *e)
@@ -27,17 +33,19 @@ static void on_plan(struct member *m, const struct link_event *e)
 		err = err_why(&why, ERR_unknown_peer,
 			"the plan is for member %u, this is member %u", plan.member, m->number);
 	if (err) {
-		log_warn(peer, "plan passed over: %s", why.text);
+		member_warn(m, "plan passed over: %s", why.text);
 		return;
 	}
-	bool same = m->plan.round == plan.round && m->plan.steps == plan.steps &&
-		    hash_equal(&m->plan.parent.hash, &plan.parent.hash) &&
-		    m->plan.n_spans == plan.n_spans &&
-		    !memcmp(m->plan.spans, plan.spans, sizeof plan.spans);
-	if (same && (m->training || m->pushed))
+	if (!m->plan.round)
+		progress_init(&m->progress,
+			(double)plan.ledger_tokens / (double)m->spec->train.total_tokens);
+	bool same = same_plan(&m->plan, &plan);
+	if (same && m->training)
 		return; /* said again after a reconnect */
-	if (m->training)
-		worker_abandon(m->worker); /* the round was opened anew */
+	if (!same) {    /* the round was opened anew */
+		worker_abandon(m->worker);
+		member_unpush(m);
+	}
 	m->plan = plan;
 	m->plan_waits = true;
 }
@@ -52,7 +60,7 @@ static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 		err = ledger_head_parse(body, &m->spec->id, &head, &why);
 	json_decref(body);
 	if (err)
-		log_warn(peer, "ledger head passed over: %s", why.text);
+		member_warn(m, "ledger head passed over: %s", why.text);
 	else
 		member_target(m, &head, now);
 }
@@ -67,22 +75,38 @@ static void on_roster(struct member *m, const struct link_event *e)
 		err = roster_parse(body, &m->spec->id, &roster, &why);
 	json_decref(body);
 	if (err)
-		log_warn(peer, "roster passed over: %s", why.text);
+		member_warn(m, "roster passed over: %s", why.text);
 	else
 		member_roster(m, roster);
 }
 
-static void on_refusal(struct member *m, const shoal_refusal *r)
+static void note_refusal(struct member *m, enum err code, const char *what, const char *text)
 {
 	snprintf(m->status.last_refusal, sizeof m->status.last_refusal, "%s: %.200s",
-		err_name((enum err)r->code), r->text);
-	log_warn(peer, "refused by the coordinator: %s", m->status.last_refusal);
-	/* of a hello: this link will not come to anything */
-	if (r->kind == MSG_hello) {
-		struct why why = {.code = (enum err)r->code};
-		snprintf(why.text, sizeof why.text, "%.390s", r->text);
+		err_name(code), text);
+	member_warn(m, "%s refused: %s", what, m->status.last_refusal);
+}
+
+static void on_refusal(struct member *m, const shoal_refusal *r)
+{
+	struct why why;
+	note_refusal(m, (enum err)r->code, r->kind ? msg_name(r->kind) : "report", r->text);
+	(void)err_why(&why, (enum err)r->code, "%s", r->text);
+	if (r->kind == MSG_hello) /* this link will not come to anything */
 		member_fail(m, &why);
-	}
+	else if (r->code == ERR_hash && m->started && !m->applying)
+		member_repair(m, &why, false); /* this replica has drifted */
+}
+
+static void on_end(struct member *m, uint64_t now)
+{
+	if (m->ended)
+		return;
+	m->ended = true;
+	m->ended_ns = now;
+	m->plan_waits = false;
+	worker_abandon(m->worker);
+	member_unpush(m);
 }
 
 static void on_message(struct member *m, const struct link_event *e, uint64_t now)
@@ -93,16 +117,15 @@ static void on_message(struct member *m, const struct link_event *e, uint64_t no
 	case MSG_roster: on_roster(m, e); break;
 	case MSG_refusal: on_refusal(m, &e->header.body.refusal); break;
 	case MSG_park:
-		member_reason(m, "parked by the coordinator: %s", e->header.body.park.reason);
-		member_state(m, shoal_state_parked, "parked");
+		m->parked = true;
+		snprintf(m->parked_why, sizeof m->parked_why, "%s", e->header.body.park.reason);
 		break;
-	case MSG_end:
-		member_reason(m, "the run has ended: %s", e->header.body.end.reason);
-		m->ended = true;
-		break;
+	case MSG_end: on_end(m, now); break;
 	default: break; /* a newer coordinator may say more */
 	}
 }
+
+/* ---- objects, both ways */
 
 static void on_object(struct member *m, struct link_event *e)
 {
@@ -118,62 +141,67 @@ static void on_object(struct member *m, struct link_event *e)
 		return;
 	uint64_t sequence = record.entry.sequence;
 	record_release(&record);
+	/* What finds no room, or is there already, is not missed. */
 	(void)!inbox_put(&m->inbox, sequence, e->payload, e->payload_len, m->head.sequence);
 	e->payload = NULL;
 }
 
-static void on_connected(struct member *m, const shoal_welcome *w, uint64_t now)
+/* The shard whose contribution this answer is about; false for one that is not asked about any
+ * more. */
+static bool end_push(struct member *m, uint64_t ref)
 {
-	struct ledger_head theirs = {.sequence = w->sequence, .round = w->round};
-	memcpy(theirs.hash.b, w->head, sizeof theirs.hash.b);
+	for (uint32_t i = 0; i < m->spec->model.n_shards; i++) {
+		if (m->pushes[i] != ref)
+			continue;
+		m->pushes[i] = 0;
+		return true;
+	}
+	return false;
+}
+
+static void on_declined(struct member *m, const struct link_event *e)
+{
+	if (!end_push(m, e->ref))
+		return;
+	m->refused++;
+	note_refusal(m, e->why.code, "contribution", e->why.text);
+}
+
+/* ---- the link */
+
+/* The welcome is no signed head: it only tells that there is something to fetch. */
+static void on_connected(struct member *m, const shoal_welcome *w)
+{
 	m->linked = true;
-	m->at_head_told = false;
-	m->status.reason[0] = 0;
-	log_at(peer, 1, "linked with the coordinator at %s", m->address);
-	/* The welcome is no signed head: it only tells that there is something to fetch. */
-	if (theirs.sequence > m->head.sequence && theirs.sequence > m->target.sequence &&
-		!m->fetching)
+	m->reported = false;
+	member_log(m, 1, "linked with the coordinator at %s", m->address);
+	if (m->started && !m->fetching && w->sequence > m->head.sequence &&
+		w->sequence > m->target.sequence)
 		member_fetch(m, FETCH_records);
-	else if (m->target.sequence < m->head.sequence)
-		member_target(m, &m->head, now);
+}
+
+static void unlinked(struct member *m, const struct link_event *e)
+{
+	if (m->linked)
+		member_log(m, 1, "the link to the coordinator is down: %s", e->why.text);
+	m->linked = false;
+	if (e->mail.kind == LINK_waiting)
+		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %.0f s",
+			e->why.text, clock_seconds(e->wait_ns));
+	else
+		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.250s", e->why.text);
 }
 
 void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 {
 	switch ((enum link_event_kind)e->mail.kind) {
-	case LINK_connected: on_connected(m, &e->header.body.welcome, now); break;
+	case LINK_connected: on_connected(m, &e->header.body.welcome); break;
 	case LINK_lost:
-		m->linked = false;
-		member_reason(m, "the link to the coordinator is down: %s", e->why.text);
-		break;
-	case LINK_waiting:
-		member_reason(m, "no link to the coordinator: %s; next try in %.0f s", e->why.text,
-			clock_seconds(e->wait_ns));
-		break;
+	case LINK_waiting: unlinked(m, e); break;
 	case LINK_message: on_message(m, e, now); break;
 	case LINK_object: on_object(m, e); break;
-	case LINK_delivered:
-		m->status.bytes_up += e->size;
-		if (m->pushed && !--m->pushed)
-			member_reason(m,
-				"round %llu: contribution delivered, waiting for the others",
-				(unsigned long long)m->status.round);
-		break;
-	case LINK_declined:
-		snprintf(m->status.last_refusal, sizeof m->status.last_refusal, "%s: %.200s",
-			err_name(e->why.code), e->why.text);
-		log_warn(peer, "contribution refused: %s", m->status.last_refusal);
-		if (m->pushed)
-			m->pushed--;
-		break;
-	case LINK_clone: {
-		struct why why;
-		(void)err_why(&why, ERR_duplicate,
-			"another process uses this peer's key: was the folder %s copied?  Use a "
-			"folder of its own for each peer",
-			m->config->dir);
-		member_fail(m, &why);
-		break;
-	}
+	case LINK_delivered: m->delivered += end_push(m, e->ref); break;
+	case LINK_declined: on_declined(m, e); break;
+	case LINK_clone: break; /* the coordinator hears of those, and refuses */
 	}
 }

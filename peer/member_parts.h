@@ -1,6 +1,7 @@
 /* What the files of the control loop (member*.c) share; nobody else includes it. */
 #ifndef PEER_MEMBER_PARTS_H
 #define PEER_MEMBER_PARTS_H
+#include "base/log.h"
 #include "net/backoff.h"
 #include "net/link.h"
 #include "net/link_event.h"
@@ -16,56 +17,102 @@
 #define MEMBER_CONTRIBUTION 1
 #define MEMBER_RECORD 2
 
+/* A log line that does not run into an open line of progress. */
+#define member_log(m, level, ...) \
+	do { \
+		if (log_wants(LOG_peer, (level))) { \
+			progress_clear(&(m)->progress); \
+			log_line(LOG_peer, (level), __VA_ARGS__); \
+		} \
+	} while (0)
+#define member_warn(m, ...) member_log(m, 0, __VA_ARGS__)
+
 struct member {
 	const struct member_config *config;
 	struct mailbox *mail;
-	struct fetch *fetch;
-	struct worker *worker;
-	struct link *link;
+	struct why *why; /* how it ends */
+	enum err failed;
+
+	/* ---- who and where: set once it has registered */
+	bool joined;
+	uint32_t number;
+	uint8_t curve[LINK_KEY]; /* the coordinator's */
+	char address[LINK_ADDRESS];
 	struct spec *spec;
 	struct dataset data;
 	struct roster *roster, *next_roster; /* the worker borrows the first while it applies */
-	struct inbox inbox;
+
+	/* ---- fetching */
+	struct fetch *fetch;
+	unsigned fetching; /* jobs without a result yet */
+	char fetched[64];  /* how far the blob under way is */
+	bool retry_set;    /* a job failed and will be tried again: */
+	enum fetch_job retry;
+	uint64_t retry_at_ns;
+	char retry_why[STATUSFILE_TEXT];
+	struct backoff backoff;
+
+	/* ---- the ledger */
+	struct worker *worker;
+	bool started;                    /* the worker stands somewhere */
+	bool applying;                   /* the worker has records */
+	bool reported;                   /* the coordinator knows that we are at head */
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
-	uint64_t target_since_ns;
-	struct plan plan; /* the last one heard */
-	bool plan_waits;  /* it starts from a head that we have not reached yet */
-	uint32_t number;
-	uint8_t curve[LINK_KEY];
-	char address[LINK_ADDRESS];
-	bool joined, have_data, started, linked, training, applying, fetching, at_head_told, ended;
-	uint32_t pushed; /* contributions on their way */
-	unsigned repairs;
-	struct backoff backoff;
-	uint64_t retry_at_ns; /* of what the fetch thread failed at */
-	enum fetch_job retry;
-	bool retry_set;
+	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
+	struct inbox inbox;
+	unsigned repairs; /* in a row without a round between them */
+
+	/* ---- the link */
+	struct link *link;
+	bool linked;
+	char unlinked_why[STATUSFILE_TEXT];
+	bool parked;
+	char parked_why[STATUSFILE_TEXT];
+
+	/* ---- the round */
+	struct plan plan;   /* the last one heard */
+	bool plan_waits;    /* it was not given to the worker yet */
+	bool training;      /* it was, and the worker is at it */
+	uint64_t *pushes;   /* refs of contributions on their way, by shard; 0: none */
+	uint32_t delivered; /* shards of this round that have arrived */
+	uint32_t refused;   /* or were refused */
+
+	bool ended; /* the run has; what it led to is still to be applied */
+	uint64_t ended_ns;
+
+	/* ---- what is shown of all this (member_show.c) */
 	struct statusfile status;
-	uint64_t shown_ns;
+	shoal_heartbeat heartbeat; /* as it was told last */
+	uint64_t reason_since_ns, shown_ns;
+	bool reason_logged, status_failed;
 	struct progress progress;
-	enum err failed;
-	struct why *why;
 };
 
-/* The sentence why nothing happens; empty while something does. */
-void member_reason(struct member *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void member_state(struct member *m, shoal_state s, const char *name);
+/* ---- member.c: decisions */
+
 /* Ends the loop with this sentence. */
 void member_fail(struct member *m, const struct why *why);
-void member_fetch(struct member *m, enum fetch_job job);
-/* Our own state is damaged or left behind: begin again from the newest snapshot. */
-void member_repair(struct member *m, const struct why *why);
-/* Takes a roster if it is newer. */
+/* What the worker or the ledger says cannot go on from here: begin again, from this peer's own last
+ * state if that may help (own), else from the newest snapshot. */
+void member_repair(struct member *m, const struct why *why, bool own);
+/* Takes a roster if it is newer; one that came while the worker applied is taken up when it has. */
 void member_roster(struct member *m, struct roster *r);
 void member_hello(struct member *m, bool first);
 /* A signed head; patience for its records counts from the time given. */
 void member_target(struct member *m, const struct ledger_head *h, uint64_t patience_from);
 /* What the ledger and the plan ask of us now. */
 void member_advance(struct member *m, uint64_t now);
+/* Contributions on their way are not wanted any more. */
+void member_unpush(struct member *m);
 
-void member_link_event(struct member *m, struct link_event *e, uint64_t now); /* member_link.c */
-void member_work_result(
-	struct member *m, struct worker_result *r, uint64_t now); /* member_work.c */
+/* ---- the others: what a thread has to tell */
+void member_fetch(struct member *m, enum fetch_job job); /* starts one; member_fetch.c */
+void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now);
+void member_link_event(struct member *m, struct link_event *e, uint64_t now);
+void member_work_result(struct member *m, struct worker_result *r);
+
+/* State and reason as they follow from the above: to heartbeats, status file, log and progress. */
+void member_show(struct member *m, uint64_t now);
 
 #endif
