@@ -22,7 +22,7 @@ below_coordinator := coordinator round net compress model base
 
 PKGS := libevent libevent_openssl libevent_pthreads libcurl openssl libzmq libzstd jansson sqlite3 inih
 # Asked for only when something is built, so that `make deps` and `make help` work on a bare machine.
-pkg_cflags = $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+pkg_cflags = $(eval pkg_cflags := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(pkg_cflags)
 
 warn := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
 	-Wvla -Wundef -Wformat=2 -Wno-overlength-strings -Werror
@@ -87,6 +87,10 @@ $(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
 $(O)/kernels/ref/%.f64.o: CFLAGS_dir = -DREF_DOUBLE
 $(O)/base/version.o: CFLAGS_dir = -DVERSION='"$(VERSION)"'
+$(O)/base/version.o: $(O)/version
+$(O)/version: force
+	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+force:
 # .incbin is not seen by -MMD.
 $(O)/coordinator/assets.o: $(wildcard coordinator/web/*)
 $(O)/%.o: %.c | $(O)/net/messages.pb.h
@@ -187,4 +191,4 @@ help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: all ready deps lint symbols check test bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test bench fuzz demo install format clean help

@@ -7,7 +7,7 @@ for src in tests/fuzz_*.c; do
 	name=$(basename "$src" .c)
 	[ "$name" = fuzz_replay ] && continue
 	case $name in *"$pattern"*) ;; *) continue ;; esac
-	make --no-print-directory MODE=asan O=build/fuzzer CC=clang CFLAGS="-fsanitize=fuzzer-no-link,undefined" \
+	make --no-print-directory MODE=asan O=build/fuzzer CC="${FUZZ_CC:-clang}" CFLAGS="-fsanitize=fuzzer-no-link,undefined" \
 		LDFLAGS="-fsanitize=fuzzer,undefined" "build/fuzzer/tests/$name.libfuzzer" >/dev/null || exit 1
 	mkdir -p "build/fuzz/$name"
 	"build/fuzzer/tests/$name.libfuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
