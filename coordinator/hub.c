@@ -157,10 +157,10 @@ void hub_fail(struct hub *h, const struct why *why)
 static void act(struct hub *h, uint64_t now)
 {
 	struct rounds_action a;
-	while (!h->stop && (a = rounds_next(h->rounds)).kind != ROUNDS_none) {
+	while (!h->stop && (a = rounds_next(h->rounds)).kind != ROUNDS_none)
 		hub_round_act(h, &a, now);
-		h->changed = true;
-	}
+	/* Without an action too: the reason why nothing happens is another one after any event. */
+	h->changed = true;
 }
 
 /* When the machine wants to be asked again.  Looks at every member, so not after every mail. */
