@@ -159,6 +159,16 @@ static bool end_push(struct member *m, uint64_t ref)
 	return false;
 }
 
+/* The first one of a process is worth a line to everybody: it works. */
+static void on_delivered(struct member *m, uint64_t ref)
+{
+	if (!end_push(m, ref) || ++m->delivered < m->spec->model.n_shards)
+		return;
+	member_log(m, m->contributed ? 3 : 1, "round %llu: contribution delivered",
+		(unsigned long long)m->plan.round);
+	m->contributed = true;
+}
+
 static void on_declined(struct member *m, const struct link_event *e)
 {
 	if (!end_push(m, e->ref))
@@ -200,7 +210,7 @@ void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 	case LINK_waiting: unlinked(m, e); break;
 	case LINK_message: on_message(m, e, now); break;
 	case LINK_object: on_object(m, e); break;
-	case LINK_delivered: m->delivered += end_push(m, e->ref); break;
+	case LINK_delivered: on_delivered(m, e->ref); break;
 	case LINK_declined: on_declined(m, e); break;
 	case LINK_clone: break; /* the coordinator hears of those, and refuses */
 	}

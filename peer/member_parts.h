@@ -78,7 +78,8 @@ struct member {
 	uint32_t delivered; /* shards of this round that have arrived */
 	uint32_t refused;   /* or were refused */
 
-	bool ended; /* the run has; what it led to is still to be applied */
+	bool contributed; /* a whole contribution has arrived since this process began */
+	bool ended;       /* the run has; what it led to is still to be applied */
 	uint64_t ended_ns;
 
 	/* ---- what is shown of all this (member_show.c) */
