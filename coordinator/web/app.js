@@ -49,13 +49,24 @@ async function loadRefusals()
 	redraw('refusals', 'peers');
 }
 
+/* In pieces, as they are given. */
+async function loadPeers()
+{
+	const peers = [];
+	for (let from = 0; from !== null;) {
+		const piece = await get(`/api/v1/peers.json?from=${from}`);
+		peers.push(...piece.peers);
+		from = piece.next ?? null;
+	}
+	run.peers = byKey(peers, 'number');
+	redraw('peers');
+}
+
 /* What no event tells, or tells only when it changes. */
 async function loadPresent()
 {
-	const [o, p] = await Promise.all([get('/api/v1/overview.json'), get('/api/v1/peers.json'), loadLedger()]);
+	const [o] = await Promise.all([get('/api/v1/overview.json'), loadPeers(), loadLedger()]);
 	takeOverview(o);
-	run.peers = byKey(p.peers, 'number');
-	redraw('peers');
 }
 
 async function loadAll()
