@@ -61,6 +61,8 @@ static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 	json_decref(body);
 	if (err)
 		member_warn(m, "ledger head passed over: %s", why.text);
+	else if (head.sequence <= m->head.sequence)
+		m->at_head_told = false; /* said again because our report did not arrive */
 	else
 		member_target(m, &head, now);
 }
