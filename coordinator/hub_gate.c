@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coordinator/failpoint.h"
+#include "round/normlimit.h"
 
 /* Answer the sender; what it can be blamed for is counted. */
 static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct hub_refused *r,
@@ -37,6 +38,8 @@ static struct gate_expect expectation(
 		e.n_assigned = m->n_spans;
 		memcpy(spans, m->spans, sizeof m->spans);
 	}
+	uint64_t steps = span_count(spans, e.n_assigned) / h->run.spec->train.batch;
+	e.norm_limit = normlimit(h->run.spec, h->run.rule.row, e.n, steps);
 	return e;
 }
 

@@ -1,0 +1,225 @@
+/* Members that lie, against real programs: every lie is refused with a code and a sentence, counted
+ * and shown, the honest ones go on, and the ledger verifies in the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/help_liar.h"
+#include "tests/help_run.h"
+
+#define WAIT 150
+
+static const char *const timed[] = {"timed", NULL};
+
+static uint64_t round_now(const struct swarm *s)
+{
+	json_t *head = help_swarm_get(s, "/api/v1/head");
+	uint64_t at = (uint64_t)json_integer_value(
+		json_object_get(json_object_get(head, "body"), "round"));
+	json_decref(head);
+	return at;
+}
+
+/* The newest refusals hold one of this member with this code and a sentence. */
+static void shown(const struct swarm *s, const struct liar *l, const char *what, enum err code)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/refusals.json");
+	const json_t *list = json_object_get(doc, "recent");
+	bool found = false;
+	for (size_t i = 0; i < json_array_size(list) && !found; i++) {
+		const json_t *r = json_array_get(list, i);
+		found = json_integer_value(json_object_get(r, "member")) == l->number &&
+			!strcmp(json_string_value(json_object_get(r, "what")), what) &&
+			!strcmp(json_string_value(json_object_get(r, "name")), err_name(code)) &&
+			strlen(json_string_value(json_object_get(r, "text"))) > 20;
+	}
+	if (!found)
+		fail_msg("no refusal of a %s as %s in:\n%s", what, err_name(code),
+			proc_text("%s", json_dumps(list, JSON_INDENT(1))));
+	json_decref(doc);
+}
+
+/* ---- contributions */
+
+struct lie {
+	const char *name;
+	enum err code;
+	void (*tell)(const struct liar *l, struct contribution *c);
+};
+
+static void other_run(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->run.b[3] ^= 1;
+}
+
+static void other_parent(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->parent.b[3] ^= 1;
+}
+
+static void earlier_round(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->round--;
+}
+
+static void later_round(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->round++;
+}
+
+static void other_part(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->part = 1;
+}
+
+static void others_shape(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->shard = 1 - c->shard;
+}
+
+static void no_such_shard(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->shard = UINT32_MAX;
+}
+
+static void somebody_else(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->peer--;
+}
+
+static void more_tokens(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->tokens++;
+}
+
+static void all_tokens(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->tokens = UINT64_MAX;
+}
+
+static void others_data(const struct liar *l, struct contribution *c)
+{
+	c->spans[0].first += 1 << 20;
+	c->spans[0].last += 1 << 20;
+	c->tokens = span_count(c->spans, c->n_spans) * l->spec->train.seq;
+}
+
+static void more_data(const struct liar *l, struct contribution *c)
+{
+	c->spans[c->n_spans - 1].last += 1000;
+	c->tokens = span_count(c->spans, c->n_spans) * l->spec->train.seq;
+}
+
+static void endless_data(const struct liar *l, struct contribution *c)
+{
+	(void)l;
+	c->spans[0] = (struct span){0, UINT64_MAX};
+	c->n_spans = 1;
+}
+
+static const struct lie lies[] = {
+	{"another run", ERR_wrong_run, other_run},
+	{"another parent", ERR_wrong_parent, other_parent},
+	{"a past round", ERR_wrong_round, earlier_round},
+	{"a future round", ERR_wrong_round, later_round},
+	{"another part", ERR_shape, other_part},
+	{"another shard's vector", ERR_shape, others_shape},
+	{"no such shard", ERR_shape, no_such_shard},
+	{"somebody else's", ERR_unknown_peer, somebody_else},
+	{"a token more", ERR_tokens, more_tokens},
+	{"all tokens", ERR_tokens, all_tokens},
+	{"others' data", ERR_tokens, others_data},
+	{"more data", ERR_tokens, more_data},
+	{"endless data", ERR_tokens, endless_data},
+};
+
+/* A round may close while a lie is on its way, which then is of a past round: told again. */
+static void told(struct liar *l, const struct lie *lie)
+{
+	struct why why = {0};
+	for (int tries = 0; tries < 5; tries++) {
+		struct buf b;
+		help_liar_plan(l);
+		struct contribution c = help_liar_says(l, 0);
+		lie->tell(l, &c);
+		help_liar_seal(l, &c, 0, 0.01f, &b);
+		enum err err = help_liar_push(l, b.data, b.len, &why);
+		buf_release(&b);
+		if (err == lie->code) {
+			assert_true(strlen(why.text) > 20);
+			shown(l->swarm, l, "contribution", err);
+			return;
+		}
+	}
+	fail_msg("%s: %s (%s), expected %s", lie->name, err_name(why.code), why.text,
+		err_name(lie->code));
+}
+
+static void lies_in_contributions_are_refused(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct liar l;
+	help_swarm_start(&s, timed);
+	help_swarm_peer(&s, "calm");
+	help_liar_join(&l, &s, "liar");
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+		told(&l, &lies[i]);
+	uint64_t at = round_now(&s);
+	help_liar_leave(&l);
+	help_swarm_round(&s, at + 3, WAIT);
+	assert_int_equal(help_swarm_tokens(&s, "liar"), 0);
+	assert_int_not_equal(help_swarm_tokens(&s, "calm"), 0);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
+/* A vector that no training can have made must not carry the model away, also when nobody is there
+ * to be compared with. */
+static void a_huge_vector_is_refused(void **state)
+{
+	(void)state;
+	static const float huge[] = {1e6f, 1e20f, 3e38f};
+	struct swarm s;
+	struct liar l;
+	help_swarm_start(&s, timed);
+	help_liar_join(&l, &s, "liar");
+	for (size_t i = 0; i < sizeof huge / sizeof *huge; i++)
+		for (uint32_t shard = 0; shard < 2; shard++) {
+			struct why why;
+			struct buf b;
+			help_liar_plan(&l);
+			struct contribution c = help_liar_says(&l, shard);
+			help_liar_seal(&l, &c, shard, huge[i], &b);
+			enum err err = help_liar_push(&l, b.data, b.len, &why);
+			buf_release(&b);
+			if (err != ERR_norm)
+				fail_msg("%g: %s", (double)huge[i], why.text);
+		}
+	help_liar_leave(&l);
+	help_swarm_peer(&s, "calm");
+	help_swarm_round(&s, round_now(&s) + 3, WAIT);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(a_huge_vector_is_refused, proc_teardown),
+		cmocka_unit_test_teardown(lies_in_contributions_are_refused, proc_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
