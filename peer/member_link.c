@@ -62,7 +62,7 @@ static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 	if (err)
 		member_warn(m, "ledger head passed over: %s", why.text);
 	else if (head.sequence <= m->head.sequence)
-		m->at_head_told = false; /* said again because our report did not arrive */
+		m->reported = false; /* said again because our report did not arrive */
 	else
 		member_target(m, &head, now);
 }
