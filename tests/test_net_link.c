@@ -114,6 +114,20 @@ static void the_last_word_leaves_before_the_end(void **state)
 	link_event_free(e);
 }
 
+static void the_last_answer_leaves_before_the_end(void **state)
+{
+	(void)state;
+	join();
+	struct shared *s = help_net_bytes(6, 1000);
+	help_net_push(&peer, coordinator.keys.public_key, s);
+	shared_drop(s);
+	struct link_event *e = help_net_wait(&coordinator, LINK_object);
+	link_answer(coordinator.link, e->key, e->ref, ERR_OK, NULL);
+	link_event_free(e);
+	help_net_stop(&coordinator);
+	help_net_expect(&peer, LINK_delivered);
+}
+
 static void a_wrong_server_key_is_named(void **state)
 {
 	(void)state;
@@ -472,6 +486,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(greeting_heartbeats_messages_and_goodbye),
 		T(the_last_word_leaves_before_the_end),
+		T(the_last_answer_leaves_before_the_end),
 		T(a_wrong_server_key_is_named),
 		T(a_key_not_on_the_roster_waits_until_it_is),
 		T(a_coordinator_that_is_not_there_is_named),
