@@ -392,10 +392,11 @@ static void sixty_four_mib_through_three_cuts(void **state)
 		help_net_relay_cut_after(r, 15u << 20);
 		if (!i)
 			help_net_push(&peer, coordinator.keys.public_key, s);
-		struct link_event *e;
-		welcome_all(&coordinator, peer.keys.public_key, LINK_lost, &e);
-		link_event_free(e);
-		assert_int_equal(help_net_relay_cuts(r), i + 1);
+		while (help_net_relay_cuts(r) == (uint32_t)i) {
+			struct link_event *lost;
+			welcome_all(&coordinator, peer.keys.public_key, LINK_lost, &lost);
+			link_event_free(lost);
+		}
 	}
 	struct link_event *e;
 	welcome_all(&coordinator, peer.keys.public_key, LINK_object, &e);
