@@ -113,8 +113,20 @@ static void open_round(struct hub *h)
 
 static void drop_member(struct hub *h, uint32_t number)
 {
-	log_at(round, 2, "round %llu goes on without member %u",
-		(unsigned long long)rounds_round(h->rounds), number);
+	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct hub_refused r = {
+		.what = "round", .member = number, .round = rounds_round(h->rounds)};
+	struct why why;
+	log_at(round, 2, "round %llu goes on without member %u", (unsigned long long)r.round,
+		number);
+	if (m && !budget_welcome(&m->patience, r.round)) {
+		err_why(&why, ERR_timeout,
+			"member %u was there and did not deliver, and round %llu waited for it: it "
+			"is left out until round %llu unless too few are left",
+			number, (unsigned long long)r.round,
+			(unsigned long long)m->patience.left_out);
+		hub_refuse(h, &r, &why);
+	}
 	h->dropped++;
 	forget_arrivals(h, number);
 	store_begin(h->run.store);

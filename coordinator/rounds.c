@@ -8,10 +8,6 @@
 #include "coordinator/spanpool.h"
 #include "coordinator/waits.h"
 
-#define HEADROOM \
-	1.25 /* timed: sequences handed out over what the speed promises, so that time ends the \
-		round */
-#define PROBE_STEPS 4  /* timed: of a member whose speed is not known */
 #define SPEED_KEEP 0.7 /* of the old figure when a new speed is heard */
 #define LAST_ASKED 5   /* members that are asked for the final loss, one after another */
 
@@ -111,36 +107,41 @@ static void take_back(struct rounds *r, struct rounds_member *m, uint64_t done)
 
 /* ---- opening */
 
-static uint64_t steps_for(const struct rounds *r, const struct rounds_member *m)
+/* Who held rounds up is left out, but only while the others are enough without it. */
+static bool leaves_out(const struct rounds *r)
 {
-	if (r->spec->round.mode == SPEC_fixed)
-		return r->spec->round.steps;
-	if (m->speed <= 0)
-		return PROBE_STEPS;
-	uint64_t steps =
-		(uint64_t)(m->speed * r->spec->round.seconds / (double)spec_step_tokens(r->spec));
-	return steps ? steps : 1;
+	uint32_t welcome = 0;
+	for (uint32_t i = 0; i < r->n_members; i++)
+		welcome += r->members[i].state == MEMBER_ready &&
+			   budget_welcome(&r->members[i].patience, r->round);
+	return welcome && welcome >= r->spec->round.peers_min;
+}
+
+static void assign(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = &r->members[member];
+	m->assigned = true;
+	m->steps = budget_steps(r->spec, m->speed);
+	m->steps_done = m->shards_in = 0;
+	m->tokens_in = m->sequences_in = 0;
+	m->n_spans = spanpool_take(&r->pool, budget_sequences(r->spec, m->steps), m->spans);
+	r->planned_tokens += m->steps * spec_step_tokens(r->spec);
+	move(r, member, MEMBER_working, now);
 }
 
 static void open_round(struct rounds *r, uint64_t now)
 {
-	const uint32_t batch = r->spec->train.batch;
+	bool leave_out = leaves_out(r);
 	r->planned_tokens = 0;
 	for (uint32_t i = 0; i < r->n_members; i++) {
 		struct rounds_member *m = &r->members[i];
-		m->assigned = m->state == MEMBER_ready;
-		r->was_in[i] = r->near[i] = false;
-		if (!m->assigned)
-			continue;
-		m->steps = steps_for(r, m);
-		m->steps_done = m->shards_in = 0;
-		m->tokens_in = m->sequences_in = 0;
-		uint64_t steps = r->spec->round.mode == SPEC_fixed
-					 ? m->steps
-					 : (uint64_t)((double)m->steps * HEADROOM) + 1;
-		m->n_spans = spanpool_take(&r->pool, steps * batch, m->spans);
-		r->planned_tokens += m->steps * spec_step_tokens(r->spec);
-		move(r, i, MEMBER_working, now);
+		/* the round waited for it, in vain */
+		if (r->was_in[i] && m->state == MEMBER_syncing && r->spec->round.quorum >= 1)
+			budget_held_up(&m->patience, r->round);
+		m->assigned = r->was_in[i] = r->near[i] = false;
+		if (m->state == MEMBER_ready &&
+			(!leave_out || budget_welcome(&m->patience, r->round)))
+			assign(r, i, now);
 	}
 	r->state = ROUNDS_open;
 	r->waits.opened_ns = now;
@@ -198,6 +199,8 @@ static void drop(struct rounds *r, uint32_t member, uint64_t now)
 	take_back(r, m, 0);
 	m->assigned = false;
 	m->n_spans = 0;
+	if (m->state == MEMBER_working && !r->waits.quorum_ns)
+		budget_held_up(&m->patience, r->round);
 	push(r, ROUNDS_drop_member, member);
 	/* It trains on for nothing until it hears of the close; then it syncs like everybody. */
 	if (m->state == MEMBER_working)
@@ -412,6 +415,7 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 		double seconds = clock_seconds(now - r->waits.opened_ns);
 		if (seconds > 0 && (double)m->tokens_in / seconds > m->speed)
 			m->speed = (double)m->tokens_in / seconds;
+		budget_delivered(&m->patience);
 		move(r, member, MEMBER_in, now);
 		check(r, now);
 	}

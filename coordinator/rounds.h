@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "coordinator/actions.h"
+#include "coordinator/budget.h"
 #include "coordinator/memberstate.h"
 #include "model/spec.h"
 #include "round/span.h"
@@ -44,7 +45,8 @@ struct rounds_member {
 	uint32_t shards_in;
 	uint64_t tokens_in;    /* what the accepted contribution claims */
 	uint64_t sequences_in; /* the same in sequences */
-	double speed;          /* tokens per second while computing; 0: not known yet */
+	struct budget_patience patience;
+	double speed; /* tokens per second while computing; 0: not known yet */
 };
 
 struct rounds;

@@ -86,6 +86,9 @@ static const char *member_reason(const struct hub *h, const struct hub_member *m
 {
 	if (who->removed)
 		return "removed by the operator";
+	if (r && r->state == MEMBER_ready &&
+		!budget_welcome(&r->patience, rounds_round(h->rounds)))
+		return "is left out for some rounds: it held up the last one that it was in";
 	if (m->linked && m->told.reason[0])
 		return m->told.reason;
 	if (!r)

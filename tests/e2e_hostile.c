@@ -215,9 +215,47 @@ static void a_huge_vector_is_refused(void **state)
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
+/* Who answers at once looks infinitely fast.  It is given more and more, but never more than the
+ * run still needs, nor than any machine can do, and the run goes on. */
+static void who_answers_at_once_is_given_no_more_than_there_is(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct liar l;
+	help_swarm_start(&s, timed);
+	help_liar_join(&l, &s, "liar");
+	shoal_header beat = {.which_body = MSG_heartbeat};
+	beat.body.heartbeat.state = shoal_state_working;
+	beat.body.heartbeat.tokens_per_s = 9e11f;
+	for (int i = 0; i < 8; i++) {
+		const struct plan *p = help_liar_plan(&l);
+		beat.body.heartbeat.round = p->round;
+		beat.body.heartbeat.steps_done = UINT32_MAX;
+		help_liar_say(&l, &beat);
+		uint64_t round = p->round,
+			 tokens = span_count(p->spans, p->n_spans) * l.spec->train.seq;
+		assert_true(tokens < l.spec->train.total_tokens / 20);
+		for (uint32_t shard = 0; shard < 2; shard++) {
+			struct why why;
+			struct buf b;
+			struct contribution c = help_liar_says(&l, shard);
+			help_liar_seal(&l, &c, shard, 1e-9f, &b);
+			enum err err = help_liar_push(&l, b.data, b.len, &why);
+			buf_release(&b);
+			if (err)
+				fail_msg("%s", why.text);
+		}
+		help_swarm_round(&s, round, WAIT);
+	}
+	help_liar_leave(&l);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(
+			who_answers_at_once_is_given_no_more_than_there_is, proc_teardown),
 		cmocka_unit_test_teardown(a_huge_vector_is_refused, proc_teardown),
 		cmocka_unit_test_teardown(lies_in_contributions_are_refused, proc_teardown),
 	};

@@ -199,6 +199,87 @@ static void one_probe_is_enough(void **state)
 	rounds_free(r);
 }
 
+/* Who answers at once looks infinitely fast, and so does who says so. */
+static void nobody_is_given_the_whole_run(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_timed, 1, 0.5);
+	struct rounds *r = start(&spec);
+	join(r, 0, 0);
+	for (uint64_t at = 0, tokens = 0; at < 8; at++) {
+		expect(r, ROUNDS_open_round);
+		const struct rounds_member *m = rounds_member(r, 0);
+		uint64_t given = span_count(m->spans, m->n_spans) * SEQ;
+		assert_true(given <= spec.train.total_tokens / 20);
+		rounds_on_progress(r, 0, UINT64_MAX, 1e11, at);
+		deliver(r, 0, at + 1);
+		expect(r, ROUNDS_close_round);
+		rounds_on_committed(r, tokens += given, at + 1);
+		rounds_on_at_head(r, 0, at + 1);
+	}
+	rounds_free(r);
+}
+
+/* The next round of both members, of which the second never delivers; when it was given up. */
+static uint64_t waits_in_vain(struct rounds *r, uint64_t now, uint64_t *tokens)
+{
+	deliver(r, 0, now + CLOCK_SECOND);
+	now = rounds_deadline(r);
+	rounds_tick(r, now);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, *tokens += 10 * SEQ, now);
+	rounds_on_at_head(r, 1, now);
+	rounds_on_at_head(r, 0, now);
+	return now;
+}
+
+static void who_holds_rounds_up_is_left_out_of_the_next_ones(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	uint64_t now = 0, tokens = 0;
+	rounds_on_pause(r, true, 0);
+	join(r, 0, 0);
+	join(r, 1, 0);
+	rounds_on_pause(r, false, 0);
+	for (uint32_t held = 1; held <= 3; held++) {
+		expect(r, ROUNDS_open_round);
+		assert_true(rounds_member(r, 1)->assigned);
+		now = waits_in_vain(r, now, &tokens);
+		for (uint32_t i = 1; i < 1u << held; i++) {
+			expect(r, ROUNDS_open_round);
+			assert_false(rounds_member(r, 1)->assigned);
+			deliver(r, 0, now += CLOCK_SECOND);
+			expect(r, ROUNDS_close_round);
+			rounds_on_committed(r, tokens += 10 * SEQ, now);
+			rounds_on_at_head(r, 1, now);
+			rounds_on_at_head(r, 0, now);
+		}
+	}
+	/* what it delivers makes it equal again */
+	expect(r, ROUNDS_open_round);
+	deliver(r, 1, now);
+	assert_true(budget_welcome(&rounds_member(r, 1)->patience, rounds_round(r) + 1));
+	rounds_free(r);
+}
+
+static void who_is_needed_is_not_left_out(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 2, 1);
+	struct rounds *r = start(&spec);
+	uint64_t tokens = 0;
+	join(r, 0, 0);
+	join(r, 1, 0);
+	expect(r, ROUNDS_open_round);
+	(void)waits_in_vain(r, 0, &tokens);
+	expect(r, ROUNDS_open_round);
+	assert_true(rounds_member(r, 1)->assigned);
+	rounds_free(r);
+}
+
 static void the_run_ends_with_a_last_validation(void **state)
 {
 	(void)state;
@@ -459,6 +540,9 @@ int main(void)
 		cmocka_unit_test(a_quorum_waits_as_long_as_arrivals_teach),
 		cmocka_unit_test(partial_work_returns_the_rest),
 		cmocka_unit_test(one_probe_is_enough),
+		cmocka_unit_test(nobody_is_given_the_whole_run),
+		cmocka_unit_test(who_holds_rounds_up_is_left_out_of_the_next_ones),
+		cmocka_unit_test(who_is_needed_is_not_left_out),
 		cmocka_unit_test(the_run_ends_with_a_last_validation),
 		cmocka_unit_test(the_run_ends_without_an_answer),
 		cmocka_unit_test(a_restart_waits_for_those_who_worked),
