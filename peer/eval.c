@@ -65,14 +65,19 @@ int eval_command(int argc, char **argv)
 		fprintf(stderr, "shoal-peer eval: %s\n", why.text);
 		return 2;
 	}
-	if (opt.help || n != 1 || !opt.data) {
-		FILE *to = opt.help ? stdout : stderr;
+	if (opt.help) {
 		fputs("shoal-peer eval STATE --data DIR\n\nSTATE is a saved state, a snapshot, or "
 		      "a folder of them.\n\n",
-			to);
-		option_help(rows, N_ROWS, to);
-		fputs("\nExample:\n  shoal-peer eval run --data data\n", to);
-		return opt.help ? 0 : 2;
+			stdout);
+		option_help(rows, N_ROWS, stdout);
+		fputs("\nExample:\n  shoal-peer eval run --data data\n", stdout);
+		return 0;
+	}
+	if (n != 1 || !opt.data) {
+		fprintf(stderr,
+			"shoal-peer eval: %s is missing: shoal-peer eval STATE --data DIR\n",
+			n ? "--data DIR" : "STATE");
+		return 2;
 	}
 	struct trainer_validation v;
 	if (evaluate(words[0], &v, &why)) {

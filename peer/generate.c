@@ -199,16 +199,21 @@ int generate_command(int argc, char **argv)
 		fprintf(stderr, "shoal-peer generate: %s\n", why.text);
 		return 2;
 	}
-	if (opt.help || n != 1) {
-		FILE *to = opt.help ? stdout : stderr;
+	if (opt.help) {
 		fputs("shoal-peer generate STATE [--data DIR] [--prompt TEXT]\n\n"
 		      "STATE is a saved state, a snapshot, or a folder of them.\n\n",
-			to);
-		option_help(rows, N_ROWS, to);
+			stdout);
+		option_help(rows, N_ROWS, stdout);
 		fputs("\nExample:\n  shoal-peer generate run --data data --prompt 'In the "
 		      "beginning' --tokens 300\n",
-			to);
-		return opt.help ? 0 : 2;
+			stdout);
+		return 0;
+	}
+	if (n != 1) {
+		fputs("shoal-peer generate: STATE is missing: shoal-peer generate STATE --data "
+		      "DIR\n",
+			stderr);
+		return 2;
 	}
 	struct writer w = {0};
 	enum err e = prepare(&w, words[0], &why);

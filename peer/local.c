@@ -49,17 +49,17 @@ static const struct option_row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static void usage(FILE *to)
+static void usage(void)
 {
 	fputs("shoal-peer local SPEC [PATH=VALUE ...] --data DIR --dir DIR\n\n"
 	      "Trains alone.  A killed run resumes from the last saved state with the same bits as "
 	      "an undisturbed one.\n"
 	      "PATH=VALUE changes a member of the spec, as in train.lr=0.001.\n\n",
-		to);
-	option_help(rows, N_ROWS, to);
+		stdout);
+	option_help(rows, N_ROWS, stdout);
 	fputs("\nExample:\n  shoal-coordinator prepare book.txt --out data\n"
 	      "  shoal-peer local configs/demo.json --data data --dir run\n",
-		to);
+		stdout);
 }
 
 struct local {
@@ -323,15 +323,22 @@ int local_command(int argc, char **argv)
 		return 2;
 	}
 	if (opt.help) {
-		usage(stdout);
+		usage();
 		return 0;
 	}
 	if (opt.print_config) {
 		option_print(rows, N_ROWS, stdout);
 		return 0;
 	}
-	if (n < 1 || !opt.data || !opt.dir) {
-		usage(stderr);
+	const char *missing = n < 1 || strchr(words[0], '=') ? "SPEC"
+			      : !opt.data                    ? "--data DIR"
+			      : !opt.dir                     ? "--dir DIR"
+							     : NULL;
+	if (missing) {
+		fprintf(stderr,
+			"shoal-peer local: %s is missing: shoal-peer local SPEC --data DIR --dir "
+			"DIR\n",
+			missing);
 		return 2;
 	}
 	struct local l = {.lock = -1};

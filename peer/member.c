@@ -49,6 +49,7 @@ void member_repair(struct member *m, const struct why *why, bool own)
 	m->plan_waits = false;
 	member_unpush(m);
 	inbox_drop(&m->inbox, UINT64_MAX);
+	m->target_since_ns = 0; /* nobody sends again what was dropped */
 	if (own)
 		worker_start(m->worker, NULL, NULL);
 	else
@@ -86,7 +87,9 @@ void member_target(struct member *m, const struct ledger_head *h, uint64_t patie
 	if (h->sequence <= m->target.sequence && m->target.sequence)
 		return;
 	m->target = *h;
-	m->target_since_ns = patience_from;
+	m->target_since_ns =
+		m->ahead ? 0 : patience_from; /* what was before the link is not sent */
+	m->ahead = false;
 }
 
 /* ---- what is next */
@@ -162,6 +165,11 @@ void member_advance(struct member *m, uint64_t now)
 		return;
 	if (m->target.sequence > m->head.sequence) {
 		catch_up(m, now);
+		return;
+	}
+	if (m->ahead) {
+		if (!m->fetching && !m->retry_set)
+			member_fetch(m, FETCH_records);
 		return;
 	}
 	if (!m->reported)

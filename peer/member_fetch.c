@@ -76,6 +76,7 @@ static void on_records(struct member *m, struct fetch_result *r, uint64_t now)
 	member_roster(m, r->roster);
 	r->roster = NULL;
 	member_target(m, &r->head, now);
+	m->ahead = false;
 	for (size_t i = 0; i < r->n_records; i++) {
 		struct record record;
 		uint8_t *bytes = (uint8_t *)(uintptr_t)r->records[i].bytes;

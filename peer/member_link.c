@@ -5,6 +5,8 @@
 #include "peer/member_parts.h"
 #include "round/record.h"
 
+#define UNKNOWN_MOST 3 /* attempts refused as not on the roster */
+
 /* ---- messages of the coordinator */
 
 static enum err open_signed(const struct member *m, const struct link_event *e, const char *type,
@@ -86,17 +88,15 @@ static void note_refusal(struct member *m, enum err code, const char *what, cons
 {
 	snprintf(m->status.last_refusal, sizeof m->status.last_refusal, "%s: %.200s",
 		err_name(code), text);
-	member_warn(m, "%s refused: %s", what, m->status.last_refusal);
+	member_warn(m, "%s was refused: %s", what, m->status.last_refusal);
 }
 
 static void on_refusal(struct member *m, const shoal_refusal *r)
 {
 	struct why why;
-	note_refusal(m, (enum err)r->code, r->kind ? msg_name(r->kind) : "report", r->text);
+	note_refusal(m, (enum err)r->code, "a report", r->text);
 	(void)err_why(&why, (enum err)r->code, "%s", r->text);
-	if (r->kind == MSG_hello) /* this link will not come to anything */
-		member_fail(m, &why);
-	else if (r->code == ERR_hash && m->started && !m->applying)
+	if (r->code == ERR_hash && m->started && !m->applying)
 		member_repair(m, &why, false); /* this replica has drifted */
 }
 
@@ -176,7 +176,7 @@ static void on_declined(struct member *m, const struct link_event *e)
 	if (!end_push(m, e->ref))
 		return;
 	m->refused++;
-	note_refusal(m, e->why.code, "contribution", e->why.text);
+	note_refusal(m, e->why.code, "a contribution", e->why.text);
 }
 
 /* ---- the link */
@@ -186,10 +186,23 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 {
 	m->linked = true;
 	m->reported = false;
+	m->unknown = 0;
+	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
 	member_log(m, 1, "linked with the coordinator at %s", m->address);
-	if (m->started && !m->fetching && w->sequence > m->head.sequence &&
-		w->sequence > m->target.sequence)
-		member_fetch(m, FETCH_records);
+}
+
+/* The hello was refused for a cause that does not pass.  A key that is not on the roster may be so
+ * new that the links do not know it yet. */
+static bool for_good(struct member *m, enum err code)
+{
+	switch (code) {
+	case ERR_fork:
+	case ERR_wrong_run:
+	case ERR_version:
+	case ERR_exists: return true;
+	case ERR_unknown_peer: return ++m->unknown == UNKNOWN_MOST;
+	default: return false;
+	}
 }
 
 static void unlinked(struct member *m, const struct link_event *e)
@@ -197,11 +210,14 @@ static void unlinked(struct member *m, const struct link_event *e)
 	if (m->linked)
 		member_log(m, 1, "the link to the coordinator is down: %s", e->why.text);
 	m->linked = false;
-	if (e->mail.kind == LINK_waiting)
-		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %.0f s",
-			e->why.text, clock_seconds(e->wait_ns));
-	else
+	if (e->mail.kind == LINK_lost) {
 		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.250s", e->why.text);
+		return;
+	}
+	snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %.0f s", e->why.text,
+		clock_seconds(e->wait_ns));
+	if (for_good(m, e->why.code))
+		member_fail(m, &e->why);
 }
 
 void member_link_event(struct member *m, struct link_event *e, uint64_t now)

@@ -54,9 +54,11 @@ struct member {
 
 	/* ---- the ledger */
 	struct worker *worker;
-	bool started;                    /* the worker stands somewhere */
-	bool applying;                   /* the worker has records */
-	bool reported;                   /* the coordinator knows that we are at head */
+	bool fresh;    /* there was no own state: the first snapshot was asked for */
+	bool started;  /* the worker stands somewhere */
+	bool applying; /* the worker has records */
+	bool reported; /* the coordinator knows that we are at head */
+	bool ahead;    /* the coordinator says that it is further than target */
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
@@ -66,6 +68,7 @@ struct member {
 	/* ---- the link */
 	struct link *link;
 	bool linked;
+	unsigned unknown; /* attempts in a row that were refused for not being on the roster */
 	char unlinked_why[STATUSFILE_TEXT];
 	bool parked;
 	char parked_why[STATUSFILE_TEXT];

@@ -56,8 +56,7 @@ static void show_behind(const struct member *m, struct shown *v)
 	if (m->retry_set)
 		say(v, "%s", m->retry_why);
 	else if (m->fetching)
-		say(v, "fetching ledger entries after %llu of %llu%s", (ull)m->head.sequence,
-			(ull)m->target.sequence, m->fetched);
+		say(v, "fetching ledger entries after %llu%s", (ull)m->head.sequence, m->fetched);
 	else
 		say(v, "ledger entries %llu to %llu are on their way", (ull)m->head.sequence + 1,
 			(ull)m->target.sequence);
@@ -109,7 +108,7 @@ static void derive(const struct member *m, struct shown *v)
 	} else if (!m->linked) {
 		set(v, shoal_state_syncing, "syncing");
 		say(v, "no link to the coordinator: %.200s", m->unlinked_why);
-	} else if (m->target.sequence > m->head.sequence) {
+	} else if (m->ahead || m->target.sequence > m->head.sequence) {
 		show_behind(m, v);
 	} else {
 		show_waiting(m, v);

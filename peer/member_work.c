@@ -88,17 +88,22 @@ static void on_started(struct member *m, const struct worker_result *r)
 	member_hello(m, true);
 }
 
+static void on_start_failed(struct member *m, const struct why *why)
+{
+	if (why->code == ERR_wrong_run) {
+		member_fail(m, why); /* somebody else's states are not written over */
+	} else if (why->code == ERR_missing && !m->fresh) {
+		m->fresh = true;
+		member_fetch(m, FETCH_snapshot);
+	} else {
+		member_repair(m, why, false);
+	}
+}
+
 static void on_failed(struct member *m, const struct worker_result *r)
 {
 	switch (r->job) {
-	case WORKER_job_start:
-		if (r->why.code == ERR_missing && m->repairs++ == 0)
-			member_fetch(m, FETCH_snapshot); /* a fresh start */
-		else if (r->why.code == ERR_wrong_run)
-			member_fail(m, &r->why); /* somebody else's states are not written over */
-		else
-			member_repair(m, &r->why, false);
-		break;
+	case WORKER_job_start: on_start_failed(m, &r->why); break;
 	case WORKER_job_train:
 		m->training = false;
 		member_repair(m, &r->why, true);

@@ -29,8 +29,11 @@ static void show(const struct statusfile *s)
 		(unsigned long long)s->steps, (unsigned long long)s->sequence);
 	if (s->reason[0])
 		printf("idle    %s\n", s->reason);
-	printf("speed   %.0f tokens/s, loss %.3f, %llu tokens contributed since it started\n",
-		s->tokens_per_s, s->loss, (unsigned long long)s->tokens);
+	char loss[24] = "none yet"; /* nothing is trained with a loss of 0 */
+	if (s->loss > 0)
+		snprintf(loss, sizeof loss, "%.3f", s->loss);
+	printf("speed   %.0f tokens/s, loss %s, %llu tokens contributed since it started\n",
+		s->tokens_per_s, loss, (unsigned long long)s->tokens);
 	printf("traffic %.1f MB up, %.1f MB down\n", (double)s->bytes_up / 1e6,
 		(double)s->bytes_down / 1e6);
 	if (s->last_refusal[0])

@@ -68,7 +68,7 @@ enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t s
 
 /* The records of one or more rounds. */
 struct help_peer_records {
-	struct standing_record at[64]; /* bytes owned */
+	struct standing_record at[256]; /* bytes owned */
 	size_t n;
 	struct ledger_head head;
 };
