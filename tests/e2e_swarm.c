@@ -102,7 +102,7 @@ static uint64_t round_now(const struct swarm *s)
 static void a_late_joiner_trains_within_two_rounds(void **state)
 {
 	(void)state;
-	static const char *const changes[] = {"timed", NULL};
+	static const char *const changes[] = {"timed", "round.seconds=1.0", NULL};
 	struct swarm s;
 	help_swarm_start(&s, changes);
 	help_swarm_peer(&s, "early");
