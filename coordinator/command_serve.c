@@ -81,9 +81,9 @@ static void introduce(const struct hub *h)
 	printf("page: https://%s%s%s:%u/\n", v6 ? "[" : "", host, v6 ? "]" : "", where.port);
 	printf("join link: %s\n", h->invite_path);
 	printf("A volunteer runs shoal-peer join FILE with that file, or with the link that is in "
-	       "it.\nThe page's certificate is its own: a browser asks once.  Keep a copy of "
-	       "%s/keys "
-	       "elsewhere:\nwithout the run key in it the run cannot go on.\n",
+	       "it.\nThe page's certificate is its own: a browser asks once.  Without its run key "
+	       "the run cannot go\non: keep what shoal-coordinator backup %s --out FILE writes "
+	       "elsewhere.\n",
 		h->config.dir);
 	if (run_head(&h->run).sequence)
 		printf("The ledger stands at round %llu with %llu of %llu tokens.\n",

@@ -11,7 +11,9 @@
 	X(replay, "DIR [--verify]", "compute the model again from the ledger, and compare") \
 	X(prepare, "TEXT... --out DIR", "turn text into tokens to train on") \
 	X(inspect, "KIND FILE...", "show what is in a spec, a model, a snapshot or another file") \
-	X(export, "STATE --out DIR", "write a model for other tools (Hugging Face's layout)")
+	X(export, "STATE --out DIR", "write a model for other tools (Hugging Face's layout)") \
+	X(backup, "DIR --out FILE", "the run key in a file that a passphrase protects") \
+	X(restore, "FILE --dir DIR", "the run key back out of such a file")
 
 #define COMMAND_PROGRAM "shoal-coordinator"
 

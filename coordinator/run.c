@@ -189,9 +189,8 @@ static enum err open_keys(struct run *r, const struct run_config *c, struct why 
 		if (file_exists(r->store_path))
 			err = err_why(why, ERR_missing,
 				"%s holds no run key, but %s is there: put the keys back from "
-				"their "
-				"backup",
-				dir, r->store_path);
+				"their backup (shoal-coordinator restore FILE --dir %s)",
+				dir, r->store_path, r->dir);
 		else if (c->serving && c->spec)
 			err = identity_coordinator_make(dir, NULL, why);
 		else

@@ -61,9 +61,9 @@ static enum err open_run(const char *dir, struct sign_key **out, struct why *why
 	char *path = in(dir, "run.key");
 	enum err e = file_exists(path) ? keyfile_read(path, KEYFILE_run, secret, sizeof secret, why)
 				       : err_why(why, ERR_missing,
-						 "there is no run key in %s: put it back from a "
-						 "copy; only the first "
-						 "`shoal-coordinator serve` of a new run makes one",
+						 "there is no run key in %s: put it back from its "
+						 "backup (shoal-coordinator restore); only the "
+						 "first serve of a new run makes one",
 						 dir);
 	if (!e && sign_load(secret, out) != ERR_OK)
 		e = err_why(why, ERR_syntax, "%s holds no key", path);
