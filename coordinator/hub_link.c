@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/trace.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_round.h"
 #include "net/signed.h"
@@ -21,7 +20,9 @@ static const uint8_t *key_of(const struct hub *h, uint32_t number)
 	return members_at(h->run.members, number)->curve;
 }
 
-void hub_link_document(struct hub *h, uint32_t number, const shoal_header *header, const char *text)
+/* A signed document as payload of header, to one linked member. */
+static void say_document(
+	struct hub *h, uint32_t number, const shoal_header *header, const char *text)
 {
 	size_t n = strlen(text);
 	if (n > MSG_PAYLOAD_MAX || !hub_member(h, number)->linked)
@@ -35,7 +36,7 @@ void hub_link_roster(struct hub *h, uint32_t number)
 {
 	shoal_header header = {.which_body = MSG_roster};
 	header.body.roster.version = roster_version(members_roster(h->run.members));
-	hub_link_document(h, number, &header, members_text(h->run.members));
+	say_document(h, number, &header, members_text(h->run.members));
 }
 
 void hub_link_head(struct hub *h, uint32_t number)
@@ -44,7 +45,7 @@ void hub_link_head(struct hub *h, uint32_t number)
 	shoal_header header = {.which_body = MSG_head};
 	header.body.head.round = head.round;
 	header.body.head.sequence = head.sequence;
-	hub_link_document(h, number, &header, h->run.head_text);
+	say_document(h, number, &header, h->run.head_text);
 }
 
 void hub_link_end(struct hub *h, uint32_t number)
@@ -76,7 +77,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 	char *text = signed_make("plan", body, h->run.keys.run);
 	shoal_header header = {.which_body = MSG_plan};
 	header.body.plan.round = p.round;
-	hub_link_document(h, number, &header, text);
+	say_document(h, number, &header, text);
 	free(text);
 	json_decref(body);
 }

@@ -6,9 +6,8 @@
 
 /* One event of the link; the caller frees it. */
 void hub_link_event(struct hub *h, struct link_event *e, uint64_t now);
-/* A signed document as payload of header, to one linked member. */
-void hub_link_document(
-	struct hub *h, uint32_t number, const shoal_header *header, const char *text);
+
+/* ---- to one linked member: the newest roster; the signed head; that the run has ended */
 void hub_link_roster(struct hub *h, uint32_t number);
 void hub_link_head(struct hub *h, uint32_t number);
 void hub_link_end(struct hub *h, uint32_t number);

@@ -27,8 +27,6 @@ void https_answer_headers(struct https_request *r, const struct https_reply_cont
 	https_answer_header(r, "Content-Type", content->type);
 	https_answer_header(
 		r, "Cache-Control", content->cache ? content->cache : HTTPS_REPLY_NO_STORE);
-	if (content->encoding)
-		https_answer_header(r, "Content-Encoding", content->encoding);
 	if (content->filename) {
 		char value[160];
 		snprintf(value, sizeof value, "attachment; filename=\"%.120s\"", content->filename);

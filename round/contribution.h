@@ -63,7 +63,7 @@ enum err contribution_parse(const uint8_t *bytes, size_t len, struct contributio
 enum err contribution_verify(const struct contribution_view *v,
 	const uint8_t key[static SIGN_PUBLIC], struct why *why) MUST_CHECK;
 /* The vector: n values under these parameters.  ERR_hash when the planes are not the signed ones,
- * else as codec_unframe and codec_decode. */
+ * else as frame_unpack and codec_decode. */
 enum err contribution_decode(const struct contribution_view *v, const struct codec_params *codec,
 	size_t n, struct decoded *out, struct why *why) MUST_CHECK;
 /* SHA-256 of the signed bytes: two framings of one statement have one id. */

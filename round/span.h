@@ -1,9 +1,8 @@
 /*
  * Intervals of training sequence numbers.  A contribution names what it was trained on as up to
  * SPAN_MAX of them: the plan gives a peer first what others left over, then fresh numbers, and the
- * peer works through its list in order, so that what it did is a prefix of the list.  struct
- * contribution holds `struct span spans[SPAN_MAX]; uint32_t n_spans` (signed), and the gate checks
- * that they are such a prefix of what was assigned.
+ * peer works through its list in order, so that what it did is a prefix of the list, and that
+ * is what the receiver checks.  Pure.
  */
 #ifndef ROUND_SPAN_H
 #define ROUND_SPAN_H
