@@ -20,8 +20,6 @@ struct event;
 struct event_base;
 struct https_server;
 
-#define HUB_CONTRIBUTION 1 /* kinds of objects */
-#define HUB_RECORD 2
 #define HUB_PUSH_MOST ((size_t)64 << 20) /* larger records are fetched, not pushed */
 
 /* What is known of a member beside what the machine and the roster know. */

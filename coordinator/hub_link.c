@@ -9,6 +9,7 @@
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_round.h"
 #include "net/signed.h"
+#include "round/object.h"
 
 #define NUDGE (2 * CLOCK_SECOND) /* both sides idle for so long */
 #define LOSS_MOST 1000.0         /* nats; a uniform guess over 2^20 tokens has 14 */
@@ -106,7 +107,7 @@ void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c
 	struct hub_member *m = hub_member(h, number);
 	hub_link_cancel(h, number);
 	for (uint32_t i = 0; i < c->n_shards; i++) {
-		const struct link_object o = {.kind = HUB_RECORD, .bytes = c->out[i].record};
+		const struct link_object o = {.kind = OBJECT_record, .bytes = c->out[i].record};
 		if (shared_len(c->out[i].record) <= HUB_PUSH_MOST)
 			m->pushed[i] = link_push(h->link, key_of(h, number), &o);
 	}

@@ -15,6 +15,7 @@
 #include "coordinator/hub_invite.h"
 #include "net/https_server.h"
 #include "net/statement.h"
+#include "round/object.h"
 
 #define MESSAGES_PER_S 200 /* of one peer; a round of its has about ten */
 #define MESSAGES_BURST 1000
@@ -163,7 +164,7 @@ static enum err open_link(struct hub *h, struct why *why)
 	c.receive_most = h->config.memory;
 	c.messages_per_s = MESSAGES_PER_S;
 	c.messages_burst = MESSAGES_BURST;
-	c.kinds[0] = (struct transfer_kind){HUB_CONTRIBUTION, most};
+	c.kinds[0] = (struct transfer_kind){OBJECT_contribution, most};
 	c.n_kinds = 1;
 	if (h->config.memory < most)
 		return err_why(why, ERR_range,

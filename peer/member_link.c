@@ -133,7 +133,7 @@ static void on_object(struct member *m, struct link_event *e)
 {
 	struct record record;
 	struct why why;
-	if (e->object_kind != MEMBER_RECORD) {
+	if (e->object_kind != OBJECT_record) {
 		link_answer(m->link, e->key, e->ref, ERR_unsupported, "a peer takes records only");
 		return;
 	}

@@ -12,10 +12,7 @@
 #include "peer/progress.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
-
-/* Kinds of objects on the data plane. */
-#define MEMBER_CONTRIBUTION 1
-#define MEMBER_RECORD 2
+#include "round/object.h"
 
 /* A log line that does not run into an open line of progress. */
 #define member_log(m, level, ...) \

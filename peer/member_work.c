@@ -8,7 +8,7 @@ static void on_contribution(struct member *m, struct worker_result *r)
 	if (r->round != m->head.round + 1 || m->applying || !m->link)
 		return;
 	struct shared *bytes = shared_new(r->bytes, r->len);
-	struct link_object object = {.kind = MEMBER_CONTRIBUTION, .bytes = bytes};
+	struct link_object object = {.kind = OBJECT_contribution, .bytes = bytes};
 	r->bytes = NULL;
 	m->pushes[r->shard] = link_push(m->link, m->curve, &object);
 	shared_drop(bytes);
@@ -78,7 +78,7 @@ static void on_started(struct member *m, const struct worker_result *r)
 	memcpy(how.secret_key, m->config->identity->curve.secret_key, sizeof how.secret_key);
 	how.events = m->mail;
 	rng_secret(&how.seed, sizeof how.seed);
-	how.kinds[0] = (struct transfer_kind){.kind = MEMBER_RECORD, .size_most = INBOX_BYTES};
+	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};
 	how.n_kinds = 1;
 	if (link_new(&how, &m->link, &why)) {
 		member_fail(m, &why);

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "model/prepare.h"
 #include "round/contribution.h"
+#include "round/object.h"
 
 #define DEADLINE (30 * CLOCK_SECOND)
 
@@ -237,7 +238,7 @@ void help_coordinator_report(struct hub *h, uint32_t i)
 void help_coordinator_object(struct hub *h, uint32_t i, const void *bytes, size_t n)
 {
 	struct link_event *e = link_event_new(LINK_object, help_coordinator_link(i));
-	e->object_kind = HUB_CONTRIBUTION;
+	e->object_kind = OBJECT_contribution;
 	e->payload = alloc_must(n + 1);
 	memcpy(e->payload, bytes, n);
 	e->payload_len = n;

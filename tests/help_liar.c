@@ -13,13 +13,12 @@
 #include "net/https_client.h"
 #include "net/identity.h"
 #include "net/signed.h"
+#include "round/object.h"
 #include "round/record.h"
 #include "round/shardstate.h"
 #include "tests/help_run.h"
 
 #define DEADLINE (60 * CLOCK_SECOND)
-#define CONTRIBUTION 1 /* kinds of objects */
-#define RECORD 2
 #define RECORD_MOST (64u << 20)
 #define ANSWER_MOST (8u << 20)
 
@@ -80,7 +79,7 @@ static void open_link(struct liar *l, const struct identity_curve *curve)
 	how.events = l->box = mailbox_new();
 	how.seed = l->number;
 	how.retry_least_ns = how.retry_most_ns = 50 * CLOCK_MS;
-	how.kinds[0] = (struct transfer_kind){.kind = RECORD, .size_most = RECORD_MOST};
+	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = RECORD_MOST};
 	how.n_kinds = 1;
 	fine(link_new(&how, &l->link, &why), &why);
 }
@@ -272,7 +271,7 @@ void help_liar_seal(
 enum err help_liar_push(struct liar *l, const void *bytes, size_t n, struct why *why)
 {
 	struct shared *copy = shared_copy(bytes, n);
-	const struct link_object o = {.kind = CONTRIBUTION, .bytes = copy};
+	const struct link_object o = {.kind = OBJECT_contribution, .bytes = copy};
 	uint64_t until = clock_now_ns() + DEADLINE, ref = link_push(l->link, l->curve, &o);
 	shared_drop(copy);
 	while (l->answered != ref && clock_now_ns() < until)

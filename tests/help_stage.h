@@ -27,11 +27,11 @@
 #include "net/signed.h"
 #include "net/statement.h"
 #include "peer/member.h"
+#include "round/object.h"
 #include "tests/help_peer.h"
 
 #define STAGE_WAIT (60 * CLOCK_SECOND)
 #define STAGE_PAGE 50 /* ledger entries in one list */
-#define STAGE_RECORD 2
 
 struct stage {
 	struct help_peer p;
@@ -242,7 +242,7 @@ static inline void stage_push(struct stage *s, size_t i)
 {
 	for (; i < s->ledger.n; i++) {
 		struct shared *bytes = shared_copy(s->ledger.at[i].bytes, s->ledger.at[i].len);
-		const struct link_object o = {.kind = STAGE_RECORD, .bytes = bytes};
+		const struct link_object o = {.kind = OBJECT_record, .bytes = bytes};
 		link_push(s->link, stage_key(s), &o);
 		shared_drop(bytes);
 	}
