@@ -367,7 +367,8 @@ static inline void stage_listen(struct stage *s)
 	how.arg = s;
 	how.per_s = how.burst = 100000;
 	help_peer_fine(https_server_new(s->base, &how, &s->server, &why), &why);
-	s->joinlink.port = https_server_port(s->server);
+	if (!s->joinlink.port) /* later the peer's thread reads it */
+		s->joinlink.port = https_server_port(s->server);
 	struct link_config link;
 	char link_bind[40];
 	snprintf(link_bind, sizeof link_bind, "127.0.0.1:%u", s->link_port);
