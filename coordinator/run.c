@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/file.h"
+#include "coordinator/leftover.h"
 #include "coordinator/run_first.h"
 #include "coordinator/run_mend.h"
 #include "net/signed.h"
@@ -240,10 +241,15 @@ enum err run_open(const struct run_config *config, struct run *r, struct why *wh
 		err = find_spec(r, config->spec, &fresh, why);
 	if (!err)
 		err = derive(r, why);
+	const struct leftover left = {r->dir, r->state_dir, r->store_path};
+	if (!err && fresh)
+		err = leftover_check(&left, 0, why);
 	if (!err && fresh)
 		err = run_first(r, config->weights, why);
 	if (!err)
 		err = read_all(r, why);
+	if (!err && config->serving)
+		err = leftover_check(&left, run_head(r).round, why);
 	if (!err && config->serving)
 		err = run_mend(r, why);
 	return err;
