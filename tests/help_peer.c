@@ -397,6 +397,61 @@ void help_peer_apply(
 	}
 }
 
+/* ---- what most tests do */
+
+struct standing *help_peer_begin(const struct help_peer *p, uint32_t member, const char *name)
+{
+	struct why why;
+	struct standing *s = help_peer_standing(p, member, name);
+	struct ledger_head at;
+	const char *path = help_peer_snapshot(p, &at);
+	help_peer_fine(standing_begin(s, path, &at, &why), &why);
+	return s;
+}
+
+struct standing *help_peer_again(
+	const struct help_peer *p, struct standing *old, uint32_t member, const char *name)
+{
+	struct why why;
+	standing_free(old);
+	struct standing *s = help_peer_standing(p, member, name);
+	help_peer_fine(standing_resume(s, &why), &why);
+	return s;
+}
+
+void help_peer_steps(struct standing *s, const struct plan *plan, uint64_t n)
+{
+	double loss;
+	struct why why;
+	help_peer_fine(standing_ready(s, plan, &why), &why);
+	for (uint64_t i = 0; i < n; i++) {
+		help_peer_fine(standing_step(s, plan, i, &loss, &why), &why);
+		assert_true(loss > 0 && loss < 10);
+	}
+}
+
+void help_peer_train(struct standing *s, const struct plan *plan)
+{
+	struct why why;
+	help_peer_steps(s, plan, plan->steps);
+	help_peer_fine(standing_cut(s, plan, plan->steps, &why), &why);
+}
+
+void help_peer_play(struct help_peer *p, struct standing **s, uint32_t n)
+{
+	struct plan plans[HELP_PEER_MEMBERS];
+	struct help_peer_records r = {.n = 0};
+	help_peer_plans(p, HELP_PEER_STEPS, plans, n);
+	for (uint32_t i = 0; i < n; i++) {
+		help_peer_train(s[i], &plans[i]);
+		help_peer_give(p, &plans[i], s[i]);
+	}
+	help_peer_close(p, &r);
+	for (uint32_t i = 0; i < n; i++)
+		help_peer_apply(p, s[i], &r);
+	help_peer_drop(&r);
+}
+
 /* ---- comparing */
 
 float *help_peer_part(struct standing *s, uint32_t shard, enum params_part part)

@@ -16,6 +16,7 @@
 #include "round/replica.h"
 
 #define HELP_PEER_MEMBERS 3u
+#define HELP_PEER_STEPS 3 /* of a round */
 
 /* For cmocka: a scratch folder, removed with all that it holds. */
 int help_peer_setup(void **state);
@@ -78,6 +79,21 @@ void help_peer_drop(struct help_peer_records *r);
 /* Applying them succeeds, and leads to the coordinator's own state, with W = G. */
 void help_peer_apply(
 	const struct help_peer *p, struct standing *s, const struct help_peer_records *r);
+
+/* ---- what most tests do */
+
+/* A new object that begins from where the ledger is. */
+struct standing *help_peer_begin(const struct help_peer *p, uint32_t member, const char *name);
+/* A new process in place of old: only what was saved is left. */
+struct standing *help_peer_again(
+	const struct help_peer *p, struct standing *old, uint32_t member, const char *name);
+/* The first n steps of the plan. */
+void help_peer_steps(struct standing *s, const struct plan *plan, uint64_t n);
+void help_peer_train(struct standing *s, const struct plan *plan); /* all of them, and the cut */
+/* One round of members 1 to n, from plan to state. */
+void help_peer_play(struct help_peer *p, struct standing **s, uint32_t n);
+
+/* ---- comparing */
 
 /* One part of one shard of the working copy; caller frees. */
 float *help_peer_part(struct standing *s, uint32_t shard, enum params_part part);
