@@ -8,6 +8,7 @@
 
 #define DEPTH_MOST 64
 #define SHOWN_MOST 60
+#define VERDICT_MOST 300 /* of a sentence, which has room for 400 */
 
 /* Before jansson recurses: nesting outside of strings.  Also counts the lines for the sentence. */
 static enum err check_depth(const char *text, size_t n, struct why *why)
@@ -268,4 +269,22 @@ void json_in_finish(struct json_in *in)
 		json_mistake(in, name, "is not known here%s%s%s", near ? "; did you mean " : "",
 			near ? near : "", near ? "?" : "");
 	}
+}
+
+enum err json_verdict(const struct buf *mistakes, const char *what, struct why *why)
+{
+	if (mistakes->len == 0 && buf_ok(mistakes))
+		return ERR_OK;
+	if (mistakes->len == 0)
+		return err_why(why, ERR_nomem, "%s: no memory to say why", what);
+	char list[VERDICT_MOST + 3];
+	size_t n = 0;
+	for (size_t i = 0; i + 1 < mistakes->len && n < VERDICT_MOST; i++) {
+		char c = (char)mistakes->data[i];
+		list[n++] = c == '\n' ? ';' : c;
+		if (c == '\n')
+			list[n++] = ' ';
+	}
+	list[n] = '\0';
+	return err_why(why, ERR_syntax, "%s: %s", what, list);
 }

@@ -32,7 +32,7 @@ struct json_in {
 
 /* Start on an object; path and mistakes are borrowed.  Anything but an object is a mistake; NULL
  * (which json_get_object gives when there is none) is silent, and every getter then gives its
- * fallback or zero.  All was well when at the end buf_ok(mistakes) and mistakes->len is 0. */
+ * fallback or zero.  json_verdict says at the end whether all was well. */
 void json_in_init(struct json_in *in, const json_t *object, const char *path, struct buf *mistakes);
 void json_mistake(struct json_in *in, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
@@ -55,5 +55,8 @@ const json_t *json_get_object(
 const json_t *json_get_array(struct json_in *in, const char *name, size_t max_items, bool required);
 /* Notes every member that was not asked for. */
 void json_in_finish(struct json_in *in);
+/* What all that was noted comes to, once everything is read: ERR_OK when that is nothing, else
+ * ERR_syntax with "WHAT: one mistake; the next"; ERR_nomem when there was no room to note any. */
+enum err json_verdict(const struct buf *mistakes, const char *what, struct why *why) MUST_CHECK;
 
 #endif

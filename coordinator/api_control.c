@@ -92,9 +92,7 @@ static enum err read_wish(struct https_request *r, struct wish *w, struct why *w
 	const char *id = json_get_text(&in, "id", sizeof w->id - 1, "");
 	snprintf(w->id, sizeof w->id, "%s", id);
 	json_in_finish(&in);
-	if (mistakes.len || !buf_ok(&mistakes))
-		err = err_why(
-			why, ERR_syntax, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
+	err = json_verdict(&mistakes, "the request is malformed", why);
 	buf_release(&mistakes);
 	json_decref(doc);
 	return err;

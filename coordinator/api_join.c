@@ -55,13 +55,10 @@ static enum err read_body(
 	(void)json_get_int(&in, "instance", 0, INT64_MAX, NULL);
 	struct hash run = json_get_hash(&in, "run", true);
 	json_in_finish(&in);
-	enum err err = ERR_OK;
-	if (mistakes.len || !buf_ok(&mistakes))
-		err = err_why(why, ERR_syntax, "the join request is malformed: %.*s",
-			(int)mistakes.len, (const char *)mistakes.data);
-	else if (signed_unhex(curve, q->who.curve, STORE_KEY))
+	enum err err = json_verdict(&mistakes, "the join request is malformed", why);
+	if (!err && signed_unhex(curve, q->who.curve, STORE_KEY))
 		err = err_why(why, ERR_syntax, "\"curve\" must be a key of 64 hex digits");
-	else if (!hash_equal(&run, &h->run.spec->id))
+	if (!err && !hash_equal(&run, &h->run.spec->id))
 		err = err_why(why, ERR_wrong_run,
 			"this coordinator serves the run %s, which is another one than the link's",
 			h->run.spec->name);

@@ -142,19 +142,6 @@ static enum err read_document(
 	return ERR_OK;
 }
 
-/* The first mistake as the sentence. */
-static enum err judge(const struct reader *r, struct why *why)
-{
-	if (!buf_ok(&r->mistakes) && r->mistakes.len == 0)
-		return err_why(why, ERR_nomem, "no memory for a manifest");
-	if (r->mistakes.len == 0)
-		return ERR_OK;
-	const char *first = (const char *)r->mistakes.data;
-	const char *end = memchr(first, '\n', r->mistakes.len);
-	return err_why(why, ERR_syntax, "not a manifest: %.*s",
-		(int)(end ? end - first : (ptrdiff_t)r->mistakes.len), first);
-}
-
 enum err manifest_parse(const void *text, size_t n, struct manifest **out, struct why *why)
 {
 	json_t *doc;
@@ -166,7 +153,7 @@ enum err manifest_parse(const void *text, size_t n, struct manifest **out, struc
 	struct manifest *m = alloc_must_zero(1, sizeof *m);
 	e = read_document(&r, doc, m, why);
 	if (!e)
-		e = judge(&r, why);
+		e = json_verdict(&r.mistakes, "not a manifest", why);
 	if (!e)
 		e = manifest_print(m, why);
 	buf_release(&r.mistakes);

@@ -273,7 +273,8 @@ static enum err from_document(
 	else
 		buf_printf(&own, "a spec must be a JSON object: {\"shoal\": 1, …}\n");
 	if (own.len || !buf_ok(&own)) {
-		enum err err = first_mistake(&own, why);
+		enum err err = own.len ? first_mistake(&own, why)
+				       : json_verdict(&own, "this spec is wrong", why);
 		if (mistakes && own.len)
 			buf_put(mistakes, own.data, own.len);
 		buf_release(&own);
@@ -282,6 +283,10 @@ static enum err from_document(
 	}
 	buf_release(&own);
 	s->text = json_canonical(doc);
+	if (!s->text) {
+		spec_free(s);
+		return err_why(why, ERR_nomem, "no memory for the text of a spec");
+	}
 	s->id = hash_of(s->text, strlen(s->text));
 	*out = s;
 	return ERR_OK;

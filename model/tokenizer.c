@@ -233,14 +233,9 @@ static enum err read_document(
 	bool byte = json_get_choice(&in, "kind", kinds, NULL) == 0;
 	const json_t *merges = byte ? NULL : json_get_array(&in, "merges", MERGES_MAX, true);
 	json_in_finish(&in);
-	if (!buf_ok(mistakes) && mistakes->len == 0)
-		return err_why(why, ERR_nomem, "no memory to read a tokenizer");
-	if (mistakes->len) {
-		const char *first = (const char *)mistakes->data;
-		const char *end = memchr(first, '\n', mistakes->len);
-		return err_why(why, ERR_syntax, "not a tokenizer file: %.*s",
-			(int)(end ? end - first : (ptrdiff_t)mistakes->len), first);
-	}
+	enum err e = json_verdict(mistakes, "not a tokenizer file", why);
+	if (e)
+		return e;
 	return byte ? tokenizer_new_byte(out, why) : read_merges(merges, out, why);
 }
 

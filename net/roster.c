@@ -56,9 +56,13 @@ enum err roster_new(const struct hash *run, uint64_t version, const struct roste
 	r->run = *run;
 	r->version = version;
 	r->n = n;
-	r->members = alloc_must_zero(n + 1, sizeof *r->members);
-	r->by_curve = alloc_must_zero(n + 1, sizeof *r->by_curve);
-	r->by_sign = alloc_must_zero(n + 1, sizeof *r->by_sign);
+	r->members = alloc_try(n + 1, sizeof *r->members);
+	r->by_curve = alloc_try(n + 1, sizeof *r->by_curve);
+	r->by_sign = alloc_try(n + 1, sizeof *r->by_sign);
+	if (!r->members || !r->by_curve || !r->by_sign) {
+		roster_free(r);
+		return err_why(why, ERR_nomem, "no memory for a roster of %zu members", n);
+	}
 	for (size_t i = 0; i < n; i++) {
 		r->members[i] = members[i];
 		r->by_curve[i] = r->by_sign[i] = (uint32_t)i;
@@ -152,17 +156,15 @@ enum err roster_parse(
 	json_in_finish(&in);
 	size_t n = list ? json_array_size(list) : 0;
 	n = n > ROSTER_MAX ? 0 : n; /* noted as a mistake above */
-	struct roster_member *members = alloc_must_zero(n + 1, sizeof *members);
-	for (size_t i = 0; i < n && buf_ok(&mistakes); i++)
+	struct roster_member *members = alloc_try(n + 1, sizeof *members);
+	for (size_t i = 0; members && i < n && buf_ok(&mistakes); i++)
 		read_member(json_array_get(list, i), i, &members[i], &mistakes);
-	enum err e = ERR_OK;
-	if (mistakes.len || !buf_ok(&mistakes))
-		e = err_why(why, ERR_syntax, "the roster is malformed: %.*s",
-			(int)(mistakes.len > 200 ? 200 : mistakes.len),
-			(const char *)mistakes.data);
-	else if (!hash_equal(&of, run))
+	enum err e = json_verdict(&mistakes, "the roster is malformed", why);
+	if (!e && !hash_equal(&of, run))
 		e = err_why(why, ERR_wrong_run, "the roster is of another run");
-	else
+	if (!e && !members)
+		e = err_why(why, ERR_nomem, "no memory for a roster of %zu members", n);
+	if (!e)
 		e = roster_new(run, version, members, n, out, why);
 	free(members);
 	buf_release(&mistakes);

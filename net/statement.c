@@ -5,7 +5,7 @@
 #include "net/signed.h"
 
 #define TYPE "statement"
-#define MISTAKES_MOST 300
+#define MISTAKES_MOST 4096
 #define DAY_S 86400u
 
 char *statement_make(const struct statement *s, const struct sign_key *run_key)
@@ -44,11 +44,7 @@ static enum err parse(const json_t *body, struct statement *out, struct why *why
 	out->from_s = (uint64_t)json_get_int(&in, "from", 0, INT64_MAX, NULL);
 	out->to_s = (uint64_t)json_get_int(&in, "to", 0, INT64_MAX, NULL);
 	json_in_finish(&in);
-	bool good = buf_ok(&mistakes) && mistakes.len == 0;
-	enum err e =
-		good ? ERR_OK
-		     : err_why(why, ERR_syntax, "the statement is not well formed: %s",
-			       mistakes.len ? (const char *)mistakes.data : "too many mistakes");
+	enum err e = json_verdict(&mistakes, "the statement is not well formed", why);
 	buf_release(&mistakes);
 	return e;
 }

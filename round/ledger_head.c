@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include "base/alloc.h"
 #include "round/ledger.h"
 
 json_t *ledger_head_json(const struct ledger_head *h, const struct hash *run)
@@ -23,12 +22,8 @@ enum err ledger_head_parse(
 	out->round = (uint64_t)json_get_int(&in, "round", 0, INT64_MAX, NULL);
 	out->hash = json_get_hash(&in, "hash", true);
 	json_in_finish(&in);
-	enum err err = ERR_OK;
-	if (mistakes.len || !buf_ok(&mistakes)) {
-		buf_put_u8(&mistakes, 0);
-		err = err_why(why, ERR_syntax, "a ledger head is malformed: %s",
-			buf_ok(&mistakes) ? (const char *)mistakes.data : "all of it");
-	} else if (!hash_equal(&of, run)) {
+	enum err err = json_verdict(&mistakes, "a ledger head is malformed", why);
+	if (!err && !hash_equal(&of, run)) {
 		char theirs[HASH_HEX], ours[HASH_HEX];
 		hash_hex(&of, theirs);
 		hash_hex(run, ours);

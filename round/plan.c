@@ -1,5 +1,6 @@
 #include "round/plan.h"
-#include <string.h>
+
+#define COUNT_MAX ((int64_t)1 << 60)
 
 json_t *plan_json(const struct plan *p)
 {
@@ -17,8 +18,6 @@ json_t *plan_json(const struct plan *p)
 		p->seconds, "spans", spans, "ledger_tokens", (json_int_t)p->ledger_tokens,
 		"planned_tokens", (json_int_t)p->planned_tokens, "validate", p->validate);
 }
-
-#define COUNT_MAX ((int64_t)1 << 60)
 
 static void read_spans(struct json_in *in, struct plan *out)
 {
@@ -68,11 +67,8 @@ enum err plan_parse(const json_t *body, const struct hash *run, struct plan *out
 	out->planned_tokens = (uint64_t)json_get_int(&in, "planned_tokens", 0, COUNT_MAX, NULL);
 	out->validate = json_get_flag(&in, "validate", NULL);
 	json_in_finish(&in);
-	enum err e = ERR_OK;
-	if (mistakes.len || !buf_ok(&mistakes))
-		e = err_why(why, ERR_syntax, "the plan is malformed: %.*s", (int)mistakes.len,
-			(const char *)mistakes.data);
-	else if (!hash_equal(&out->run, run))
+	enum err e = json_verdict(&mistakes, "the plan is malformed", why);
+	if (!e && !hash_equal(&out->run, run))
 		e = err_why(why, ERR_wrong_run, "the plan is for another run");
 	buf_release(&mistakes);
 	return e;

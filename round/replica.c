@@ -240,12 +240,10 @@ static enum err load_head(const struct statefile *from, struct ledger_head *head
 	head->round = (uint64_t)json_get_int(&in, "round", 0, INT64_MAX, NULL);
 	head->sequence = (uint64_t)json_get_int(&in, "sequence", 0, INT64_MAX, NULL);
 	head->hash = json_get_hash(&in, "head", true);
-	bool failed = mistakes.len > 0 || !buf_ok(&mistakes);
+	enum err err = json_verdict(&mistakes,
+		"a saved state does not say at which round and ledger entry it stands", why);
 	buf_release(&mistakes);
-	if (failed)
-		return err_why(why, ERR_syntax,
-			"a saved state does not say at which round and ledger entry it stands");
-	return ERR_OK;
+	return err;
 }
 
 enum err replica_load(

@@ -264,6 +264,32 @@ static void a_flood_of_mistakes_is_bounded(void **state)
 	json_decref(doc);
 }
 
+static void mistakes_come_to_one_sentence(void **state)
+{
+	(void)state;
+	struct buf mistakes;
+	struct json_in in;
+	struct why why;
+	buf_init(&mistakes, 4096);
+	json_in_init(&in, NULL, "plan", &mistakes);
+	assert_int_equal(json_verdict(&mistakes, "it is malformed", &why), ERR_OK);
+	json_mistake(&in, "round", "is missing");
+	json_mistake(&in, "steps", "must be a number");
+	assert_int_equal(json_verdict(&mistakes, "it is malformed", &why), ERR_syntax);
+	assert_string_equal(
+		why.text, "it is malformed: plan.round: is missing; plan.steps: must be a number");
+	for (int i = 0; i < 100; i++)
+		json_mistake(&in, "seconds", "is missing");
+	assert_int_equal(json_verdict(&mistakes, "it is malformed", &why), ERR_syntax);
+	assert_true(strlen(why.text) < sizeof why.text - 1);
+	buf_release(&mistakes);
+
+	buf_init(&mistakes, 4);
+	json_mistake(&in, "round", "is missing");
+	assert_int_equal(json_verdict(&mistakes, "it is malformed", &why), ERR_nomem);
+	buf_release(&mistakes);
+}
+
 static void *try_malloc(size_t n)
 {
 	return alloc_try(n, 1);
@@ -311,6 +337,7 @@ int main(void)
 		cmocka_unit_test(every_mistake_is_named),
 		cmocka_unit_test(the_top_must_be_an_object),
 		cmocka_unit_test(a_flood_of_mistakes_is_bounded),
+		cmocka_unit_test(mistakes_come_to_one_sentence),
 		cmocka_unit_test(each_allocation_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
