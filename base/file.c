@@ -160,6 +160,17 @@ bool file_exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
+int file_sync_folder(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	// Some network file systems cannot sync a folder and say so; there is nothing better to do.
+	int e = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
+	close(fd);
+	return e;
+}
+
 void file_sweep(const char *folder)
 {
 	DIR *dir = opendir(folder);

@@ -19,6 +19,8 @@ enum err file_write(
 	const char *path, const void *bytes, size_t n, int mode, struct why *why) MUST_CHECK;
 enum err file_mkdirs(const char *path, int mode, struct why *why) MUST_CHECK;
 bool file_exists(const char *path);
+/* Makes a rename in folder survive a power cut.  0 or an errno value. */
+int file_sync_folder(const char *folder);
 /* Removes what writers that were killed left in folder (names ending in ".tmp"); for the folder's
  * owner at start, before anybody writes there.  A missing folder is no mistake. */
 void file_sweep(const char *folder);

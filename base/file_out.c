@@ -48,20 +48,14 @@ enum err file_out_put(struct file_out *f, const void *bytes, size_t n, struct wh
 	return ERR_OK;
 }
 
-/* Makes the rename itself survive a power cut. */
-static int sync_folder(const char *path)
+static int sync_folder_of(const char *path)
 {
 	char *folder = alloc_must_strdup(path);
 	char *slash = strrchr(folder, '/');
 	if (slash)
 		slash[slash == folder] = '\0';
-	int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int e = file_sync_folder(slash ? folder : ".");
 	free(folder);
-	if (fd < 0)
-		return errno;
-	// Some network file systems cannot sync a folder and say so; there is nothing better to do.
-	int e = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
-	close(fd);
 	return e;
 }
 
@@ -91,7 +85,7 @@ enum err file_out_commit(struct file_out *f, struct why *why)
 		file_out_discard(f);
 		return err;
 	}
-	e = sync_folder(f->path);
+	e = sync_folder_of(f->path);
 	enum err err = e ? file_why(why, "sync the folder of", f->path, e) : ERR_OK;
 	forget(f);
 	return err;

@@ -62,14 +62,9 @@ static bool size_of(const char *path, uint64_t *size)
 	return true;
 }
 
-/* Makes a rename survive a power cut. */
 static enum err sync_dir(const struct blob_store *s, struct why *why)
 {
-	int fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	// Some network file systems cannot sync a folder and say so.
-	int e = fd < 0 || (fsync(fd) != 0 && errno != EINVAL) ? errno : 0;
-	if (fd >= 0)
-		close(fd);
+	int e = file_sync_folder(s->dir);
 	return e ? file_why(why, "sync", s->dir, e) : ERR_OK;
 }
 
