@@ -1,5 +1,6 @@
 #include "base/hash.h"
 #include "base/alloc.h"
+#include "base/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -104,34 +105,16 @@ bool hash_is_zero(const struct hash *h)
 
 void hash_hex(const struct hash *h, char out[static HASH_HEX])
 {
-	static const char digit[] = "0123456789abcdef";
-	for (size_t i = 0; i < sizeof h->b; i++) {
-		out[2 * i] = digit[h->b[i] >> 4];
-		out[2 * i + 1] = digit[h->b[i] & 15];
-	}
-	out[HASH_HEX - 1] = '\0';
-}
-
-static int nibble(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	text_hex(h->b, sizeof h->b, out);
 }
 
 enum err hash_parse(const char *hex, struct hash *out)
 {
-	if (strnlen(hex, HASH_HEX) != HASH_HEX - 1)
-		return ERR_syntax;
 	struct hash h;
-	for (size_t i = 0; i < sizeof h.b; i++) {
-		int high = nibble(hex[2 * i]), low = nibble(hex[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return ERR_syntax;
-		h.b[i] = (uint8_t)(high * 16 + low);
-	}
-	*out = h;
-	return ERR_OK;
+	enum err err = text_unhex(hex, h.b, sizeof h.b);
+	if (!err)
+		*out = h;
+	return err;
 }
 
 /* All of fd into s, *size bytes. */

@@ -40,6 +40,38 @@ void text_clean(char *text)
 	}
 }
 
+void text_hex(const void *bytes, size_t n, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *b = bytes;
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digits[b[i] >> 4];
+		out[2 * i + 1] = digits[b[i] & 15];
+	}
+	out[2 * n] = '\0';
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+enum err text_unhex(const char *hex, void *out, size_t n)
+{
+	uint8_t *b = out;
+	if (strnlen(hex, 2 * n + 1) != 2 * n)
+		return ERR_syntax;
+	for (size_t i = 0; i < n; i++) {
+		int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return ERR_syntax;
+		b[i] = (uint8_t)(high << 4 | low);
+	}
+	return ERR_OK;
+}
+
 /* Edits between two words (insert, delete, replace), by the two-row form of the usual table. */
 static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "coordinator/hub.h"
 #include "coordinator/invites.h"
 #include "net/https_reply.h"
@@ -24,7 +25,7 @@ static enum err find_key(
 	if (err)
 		return err;
 	const char *hex = json_string_value(json_object_get(json_object_get(doc, "body"), "sign"));
-	if (!hex || signed_unhex(hex, key, SIGN_PUBLIC))
+	if (!hex || text_unhex(hex, key, SIGN_PUBLIC))
 		err = err_why(why, ERR_syntax,
 			"a join request is a signed document of type \"join\" with the member "
 			"\"sign\" in its body");
@@ -56,7 +57,7 @@ static enum err read_body(
 	struct hash run = json_get_hash(&in, "run", true);
 	json_in_finish(&in);
 	enum err err = json_verdict(&mistakes, "the join request is malformed", why);
-	if (!err && signed_unhex(curve, q->who.curve, STORE_KEY))
+	if (!err && text_unhex(curve, q->who.curve, STORE_KEY))
 		err = err_why(why, ERR_syntax, "\"curve\" must be a key of 64 hex digits");
 	if (!err && !hash_equal(&run, &h->run.spec->id))
 		err = err_why(why, ERR_wrong_run,

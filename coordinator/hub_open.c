@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "coordinator/api.h"
 #include "coordinator/hub.h"
 #include "coordinator/hub_restore.h"
@@ -109,8 +110,7 @@ static enum err open_token(struct hub *h, struct why *why)
 	enum err err = file_read(path, 1024, &text, &n, why);
 	if (err == ERR_missing) {
 		rng_secret(secret, sizeof secret);
-		for (size_t i = 0; i < sizeof secret; i++)
-			snprintf(h->token + 2 * i, 3, "%02x", secret[i]);
+		text_hex(secret, sizeof secret, h->token);
 		err = file_write(path, h->token, 64, 0600, why);
 	} else if (!err && strspn((const char *)text, "0123456789abcdef") < 64) {
 		err = err_why(why, ERR_syntax,

@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "net/base64.h"
-#include "net/signed.h"
 
 #define PURPOSE "shoal invite 1"
 #define VERSION 1
@@ -24,7 +24,7 @@ void invite_make(uint64_t expires_s, uint32_t uses, struct invite *out)
 	uint8_t id[ID];
 	rng_secret(id, sizeof id);
 	*out = (struct invite){.expires_s = expires_s, .uses = uses};
-	signed_hex(id, sizeof id, out->id);
+	text_hex(id, sizeof id, out->id);
 }
 
 static void signed_part(
@@ -39,7 +39,7 @@ void invite_text(const struct invite *i, const struct hash *run, const struct si
 {
 	struct buf b;
 	uint8_t id[ID], part[SIGNED], signature[SIGN_BYTES];
-	if (signed_unhex(i->id, id, sizeof id) != ERR_OK)
+	if (text_unhex(i->id, id, sizeof id) != ERR_OK)
 		memset(id, 0, sizeof id);
 	buf_init(&b, BYTES);
 	buf_put_u8(&b, VERSION);
@@ -101,7 +101,7 @@ enum err invite_open(const char *text, const struct hash *run, const struct sign
 			"link");
 	*out = (struct invite){0};
 	rd_init(&r, bytes + 1 + TAG + ID, BODY - ID);
-	signed_hex(bytes + 1 + TAG, ID, out->id);
+	text_hex(bytes + 1 + TAG, ID, out->id);
 	out->expires_s = rd_u64(&r);
 	out->uses = rd_u32(&r);
 	if (out->expires_s && now_s > out->expires_s && now_s - out->expires_s > INVITE_SLACK_S) {

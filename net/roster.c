@@ -4,7 +4,6 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/text.h"
-#include "net/signed.h"
 
 struct roster {
 	struct hash run;
@@ -97,8 +96,8 @@ json_t *roster_json(const struct roster *r)
 	for (size_t i = 0; i < r->n; i++) {
 		const struct roster_member *m = &r->members[i];
 		char sign[2 * SIGN_PUBLIC + 1], curve[2 * ROSTER_CURVE + 1];
-		signed_hex(m->sign.b, SIGN_PUBLIC, sign);
-		signed_hex(m->curve, ROSTER_CURVE, curve);
+		text_hex(m->sign.b, SIGN_PUBLIC, sign);
+		text_hex(m->curve, ROSTER_CURVE, curve);
 		json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:b}", "number",
 						    (json_int_t)m->number, "sign", sign, "curve",
 						    curve, "name", m->name, "removed", m->removed));
@@ -130,10 +129,9 @@ static void read_member(const json_t *item, size_t i, struct roster_member *m, s
 	json_in_init(&in, item, path, mistakes);
 	m->number = (uint32_t)json_get_int(&in, "number", 0, UINT32_MAX - 1, NULL);
 	m->removed = json_get_flag(&in, "removed", NULL);
-	if (signed_unhex(json_get_text(&in, "sign", 2 * SIGN_PUBLIC, NULL), m->sign.b, SIGN_PUBLIC))
+	if (text_unhex(json_get_text(&in, "sign", 2 * SIGN_PUBLIC, NULL), m->sign.b, SIGN_PUBLIC))
 		json_mistake(&in, "sign", "must be %d hex digits", 2 * SIGN_PUBLIC);
-	if (signed_unhex(
-		    json_get_text(&in, "curve", 2 * ROSTER_CURVE, NULL), m->curve, ROSTER_CURVE))
+	if (text_unhex(json_get_text(&in, "curve", 2 * ROSTER_CURVE, NULL), m->curve, ROSTER_CURVE))
 		json_mistake(&in, "curve", "must be %d hex digits", 2 * ROSTER_CURVE);
 	const char *name = json_get_text(&in, "name", ROSTER_NAME - 1, NULL);
 	if (roster_name_ok(name))

@@ -1,4 +1,5 @@
 #include "net/signed.h"
+#include "base/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,38 +11,6 @@ static void purpose_of(const char *type, char out[static PURPOSE_MAX])
 	snprintf(out, PURPOSE_MAX, "shoal %.*s 1", SIGNED_TYPE_MAX, type);
 }
 
-void signed_hex(const void *bytes, size_t n, char *out)
-{
-	static const char digits[] = "0123456789abcdef";
-	const uint8_t *b = bytes;
-	for (size_t i = 0; i < n; i++) {
-		out[2 * i] = digits[b[i] >> 4];
-		out[2 * i + 1] = digits[b[i] & 15];
-	}
-	out[2 * n] = 0;
-}
-
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-enum err signed_unhex(const char *hex, void *out, size_t n)
-{
-	uint8_t *b = out;
-	if (strlen(hex) != 2 * n)
-		return ERR_syntax;
-	for (size_t i = 0; i < n; i++) {
-		int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return ERR_syntax;
-		b[i] = (uint8_t)(high << 4 | low);
-	}
-	return ERR_OK;
-}
-
 char *signed_make(const char *type, const json_t *body, const struct sign_key *key)
 {
 	char purpose[PURPOSE_MAX], hex[2 * SIGN_BYTES + 1];
@@ -50,7 +19,7 @@ char *signed_make(const char *type, const json_t *body, const struct sign_key *k
 	purpose_of(type, purpose);
 	sign_bytes(key, purpose, text, strlen(text), signature);
 	free(text);
-	signed_hex(signature, sizeof signature, hex);
+	text_hex(signature, sizeof signature, hex);
 	json_t *doc = json_pack("{s:O, s:s, s:s}", "body", body, "signature", hex, "type", type);
 	char *out = json_canonical(doc);
 	json_decref(doc);
@@ -65,7 +34,7 @@ static enum err check(
 	const char *hex = json_string_value(json_object_get(doc, "signature"));
 	uint8_t signature[SIGN_BYTES];
 	char purpose[PURPOSE_MAX];
-	if (!json_is_object(body) || !is || !hex || signed_unhex(hex, signature, sizeof signature))
+	if (!json_is_object(body) || !is || !hex || text_unhex(hex, signature, sizeof signature))
 		return err_why(why, ERR_syntax,
 			"not a signed document: it needs body, type and signature");
 	if (strcmp(is, type))

@@ -20,8 +20,4 @@ char *signed_make(const char *type, const json_t *body, const struct sign_key *k
 enum err signed_open(const void *text, size_t n, const char *type,
 	const uint8_t key[static SIGN_PUBLIC], json_t **body, struct why *why) MUST_CHECK;
 
-/* Bytes as lower-case hex and back; ERR_syntax unless exactly 2 * n digits. */
-void signed_hex(const void *bytes, size_t n, char *out); /* 2 * n + 1 */
-enum err signed_unhex(const char *hex, void *out, size_t n) MUST_CHECK;
-
 #endif

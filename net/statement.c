@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/json.h"
+#include "base/text.h"
 #include "net/signed.h"
 
 #define TYPE "statement"
@@ -14,8 +15,8 @@ char *statement_make(const struct statement *s, const struct sign_key *run_key)
 	char run[HASH_HEX], spki[HASH_HEX], pub[2 * SIGN_PUBLIC + 1], curve[2 * 32 + 1];
 	hash_hex(&s->run, run);
 	hash_hex(&s->spki, spki);
-	signed_hex(key.b, sizeof key.b, pub);
-	signed_hex(s->curve, sizeof s->curve, curve);
+	text_hex(key.b, sizeof key.b, pub);
+	text_hex(s->curve, sizeof s->curve, curve);
 	json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "run", run, "key", pub, "curve",
 		curve, "spki", spki, "from", (json_int_t)s->from_s, "to", (json_int_t)s->to_s);
 	char *text = signed_make(TYPE, body, run_key);
@@ -26,7 +27,7 @@ char *statement_make(const struct statement *s, const struct sign_key *run_key)
 static void read_key(struct json_in *in, const char *name, uint8_t out[static 32])
 {
 	const char *hex = json_get_text(in, name, 64, NULL);
-	if (signed_unhex(hex, out, 32) != ERR_OK)
+	if (text_unhex(hex, out, 32) != ERR_OK)
 		json_mistake(in, name, "must be 64 hex digits");
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "model/manifest.h"
 #include "net/https_client.h"
@@ -88,8 +89,8 @@ static json_t *join_request(const struct fetch_jobs *j)
 {
 	char sign[2 * SIGN_PUBLIC + 1], curve[2 * ROSTER_CURVE + 1], run[HASH_HEX];
 	struct sign_public key = sign_public_of(j->identity->sign);
-	signed_hex(key.b, sizeof key.b, sign);
-	signed_hex(j->identity->curve.public_key, ROSTER_CURVE, curve);
+	text_hex(key.b, sizeof key.b, sign);
+	text_hex(j->identity->curve.public_key, ROSTER_CURVE, curve);
 	hash_hex(&j->link->run, run);
 	json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s}", "invite", j->link->invite,
 		"name", j->name, "version", version_text(), "sign", sign, "curve", curve,

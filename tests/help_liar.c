@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/mailbox.h"
+#include "base/text.h"
 #include "model/graph.h"
 #include "net/https_client.h"
 #include "net/identity.h"
@@ -35,8 +36,8 @@ static json_t *request(const struct liar *l, const struct identity_curve *curve,
 {
 	char sign[2 * SIGN_PUBLIC + 1], hex[2 * LINK_KEY + 1], run[HASH_HEX];
 	struct sign_public key = sign_public_of(l->key);
-	signed_hex(key.b, sizeof key.b, sign);
-	signed_hex(curve->public_key, LINK_KEY, hex);
+	text_hex(key.b, sizeof key.b, sign);
+	text_hex(curve->public_key, LINK_KEY, hex);
 	hash_hex(&link->run, run);
 	json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s}", "invite", link->invite,
 		"name", name, "version", "liar", "sign", sign, "curve", hex, "instance",

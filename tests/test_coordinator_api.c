@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "coordinator/invites.h"
 #include "net/https_server.h"
 #include "net/signed.h"
@@ -279,8 +280,8 @@ static char *request(const struct joiner *j, const char *invite, const char *nam
 {
 	char sign[65], curve[65], run[HASH_HEX];
 	struct sign_public key = sign_public_of(j->key);
-	signed_hex(key.b, sizeof key.b, sign);
-	signed_hex(j->curve, sizeof j->curve, curve);
+	text_hex(key.b, sizeof key.b, sign);
+	text_hex(j->curve, sizeof j->curve, curve);
 	hash_hex(&spec->id, run);
 	json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s}", "invite", invite, "name",
 		name, "version", "test", "sign", sign, "curve", curve, "instance", 1, "run", run);

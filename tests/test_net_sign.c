@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "net/sign.h"
-#include "net/signed.h"
+#include "base/text.h"
 
 static void test_public_key_of_rfc_8032(void **state)
 {
@@ -14,12 +14,12 @@ static void test_public_key_of_rfc_8032(void **state)
 	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
 	struct sign_key *k;
 	(void)state;
-	assert_int_equal(signed_unhex("9d61b19deffd5a60ba844af492ec2cc4"
-				      "4449c5697b326919703bac031cae7f60",
+	assert_int_equal(text_unhex("9d61b19deffd5a60ba844af492ec2cc4"
+				    "4449c5697b326919703bac031cae7f60",
 				 secret, sizeof secret),
 		ERR_OK);
-	assert_int_equal(signed_unhex("d75a980182b10ab7d54bfed3c964073a"
-				      "0ee172f3daa62325af021a68f707511a",
+	assert_int_equal(text_unhex("d75a980182b10ab7d54bfed3c964073a"
+				    "0ee172f3daa62325af021a68f707511a",
 				 public_key, sizeof public_key),
 		ERR_OK);
 	assert_int_equal(sign_load(secret, &k), ERR_OK);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "net/signed.h"
+#include "base/text.h"
 
 static struct sign_key *key;
 static struct sign_public pub;
@@ -102,14 +103,14 @@ static void test_hex(void **state)
 	uint8_t b[2] = {0x0f, 0xa0}, out[2];
 	char text[5];
 	(void)state;
-	signed_hex(b, 2, text);
+	text_hex(b, 2, text);
 	assert_string_equal(text, "0fa0");
-	assert_int_equal(signed_unhex(text, out, 2), ERR_OK);
+	assert_int_equal(text_unhex(text, out, 2), ERR_OK);
 	assert_memory_equal(out, b, 2);
-	assert_int_equal(signed_unhex("0FA0", out, 2), ERR_syntax);
-	assert_int_equal(signed_unhex("0fa", out, 2), ERR_syntax);
-	assert_int_equal(signed_unhex("0fa00", out, 2), ERR_syntax);
-	assert_int_equal(signed_unhex("0fg0", out, 2), ERR_syntax);
+	assert_int_equal(text_unhex("0FA0", out, 2), ERR_syntax);
+	assert_int_equal(text_unhex("0fa", out, 2), ERR_syntax);
+	assert_int_equal(text_unhex("0fa00", out, 2), ERR_syntax);
+	assert_int_equal(text_unhex("0fg0", out, 2), ERR_syntax);
 }
 
 static int setup(void **state)
