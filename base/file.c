@@ -16,6 +16,8 @@
 
 static const char *cure(int errno_value)
 {
+	if (errno_value == EISDIR)
+		return "give a file";
 	switch (err_from_errno(errno_value)) {
 	case ERR_full: return "free some space or choose another folder";
 	case ERR_missing: return "check that the name is right";

@@ -57,7 +57,7 @@ enum err json_parse(const void *bytes, size_t n, size_t max, json_t **out, struc
 	case json_error_premature_end_of_input: err = ERR_truncated; break;
 	default: err = ERR_syntax; break;
 	}
-	return err_why(why, err, "line %d, column %d: %s", e.line, e.column, e.text);
+	return err_why(why, err, "not JSON at line %d, column %d: %s", e.line, e.column, e.text);
 }
 
 char *json_canonical(const json_t *doc)

@@ -210,8 +210,8 @@ static enum err take_word(const struct table *t, struct args *a, const char *wor
 {
 	if (*a->n_words == a->max_words)
 		return err_why(t->why, ERR_usage,
-			"unexpected \"%.80s\"; at most %zu words are taken here", word,
-			a->max_words);
+			"unexpected \"%.80s\"; at most %zu word%s taken here", word, a->max_words,
+			a->max_words == 1 ? " is" : "s are");
 	a->words[(*a->n_words)++] = word;
 	return ERR_OK;
 }

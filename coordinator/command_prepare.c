@@ -229,6 +229,11 @@ static void report(const struct prepare_summary *s)
 		printf("  held out    unigram %.3f, bigram %.3f, trigram %.3f, on the validation "
 		       "part\n",
 			s->held_out[0], s->held_out[1], s->held_out[2]);
+	if (s->zero_bytes)
+		printf("note          %s of the bytes are zero: is this plain text?  It is taken "
+		       "as it "
+		       "is.\n",
+			human_count(s->zero_bytes, a));
 	hash_hex(&s->manifest, hex);
 	printf("prepare: ok manifest=%s bigram=%.4f trigram=%.4f\n", hex, s->entropy[1],
 		s->entropy[2]);

@@ -46,8 +46,17 @@ static enum err find_link(const char *word, struct joinlink *out, struct why *wh
 {
 	struct stat st;
 	bool folder = !stat(word, &st) && S_ISDIR(st.st_mode);
+	if (!folder && strcmp(word, "-") != 0 && !strstr(word, "://") && !file_exists(word))
+		return err_why(why, ERR_missing,
+			"there is no %s: give the folder of a run, or a file with its join link",
+			word);
 	char *path = folder ? alloc_must_printf("%s/join.link", word) : alloc_must_strdup(word);
-	enum err err = joinlink_read(path, out, why);
+	enum err err = folder && !file_exists(path)
+			       ? err_why(why, ERR_missing,
+					 "%s holds no join.link: it is not the folder of a run, or "
+					 "it was served with --invite-file: give that file",
+					 word)
+			       : joinlink_read(path, out, why);
 	free(path);
 	return err;
 }
@@ -92,13 +101,15 @@ static void print_overview(const json_t *o)
 		printf("loss          %.4f nats per byte after round %llu\n",
 			real_of(loss, "nats_per_byte"),
 			(unsigned long long)count_of(loss, "round"));
-	printf("members       %llu: %llu working, %llu in, %llu ready, %llu syncing, %llu away\n",
+	printf("members       %llu: %llu working, %llu in, %llu ready, %llu syncing, %llu away, "
+	       "%llu gone\n",
 		(unsigned long long)count_of(members, "total"),
 		(unsigned long long)count_of(members, "working"),
 		(unsigned long long)count_of(members, "in"),
 		(unsigned long long)count_of(members, "ready"),
 		(unsigned long long)count_of(members, "syncing"),
-		(unsigned long long)count_of(members, "away"));
+		(unsigned long long)count_of(members, "away"),
+		(unsigned long long)count_of(members, "gone"));
 	printf("refusals      %llu\n", (unsigned long long)count_of(o, "refusals"));
 	const json_t *alerts = json_object_get(o, "alerts");
 	for (size_t i = 0; i < json_array_size(alerts); i++) {

@@ -145,6 +145,13 @@ static size_t largest_contribution(const struct hub *h)
 	return most;
 }
 
+/* The sentence does not know by which options the operator chooses where to listen. */
+static enum err name_options(enum err err, const char *port, struct why *why)
+{
+	struct why inner = *why;
+	return err_why(why, err, "--address and %s: %s", port, inner.text);
+}
+
 static enum err open_link(struct hub *h, struct why *why)
 {
 	struct link_config c;
@@ -172,7 +179,7 @@ static enum err open_link(struct hub *h, struct why *why)
 			(unsigned long long)h->config.memory, most);
 	enum err err = link_new(&c, &h->link, why);
 	if (err)
-		return err;
+		return name_options(err, "--link-port", why);
 	uint8_t *keys = members_links(h->run.members, &n);
 	link_admit(h->link, keys, n);
 	free(keys);
@@ -191,7 +198,7 @@ static enum err open_https(struct hub *h, struct why *why)
 	c.arg = h;
 	enum err err = https_server_new(h->base, &c, &h->https, why);
 	if (err)
-		return err;
+		return name_options(err, "--port", why);
 	struct statement s = {.run = h->run.spec->id,
 		.spki = tls_spki(h->run.keys.tls),
 		.from_s = clock_wall_s(),

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -9,6 +10,8 @@
 #include "coordinator/pace.h"
 #include "coordinator/reason.h"
 #include "coordinator/snapshot.h"
+
+#define TELL_AFTER (3 * CLOCK_SECOND)
 
 static bool terminal(void)
 {
@@ -23,17 +26,38 @@ static const char *loss_text(const struct store_loss *l, bool have, char out[sta
 	return out;
 }
 
+/* Without a terminal a wait is told once it lasts, and again when its reason changes. */
+static void tell_wait(const struct hub *h, const char *reason, uint64_t now)
+{
+	static char last[REASON_TEXT];
+	static uint64_t since;
+	static bool told;
+	bool waits = rounds_state(h->rounds) == ROUNDS_waiting;
+	if (!waits || strcmp(reason, last) != 0) {
+		snprintf(last, sizeof last, "%s", waits ? reason : "");
+		since = now;
+		told = false;
+	} else if (!told && now - since >= TELL_AFTER) {
+		log_at(coord, 1, "%s", reason);
+		told = true;
+	}
+}
+
 void progress_line_show(const struct hub *h, uint64_t now)
 {
 	static uint64_t shown;
 	char reason[REASON_TEXT], tokens[HUMAN_TEXT], total[HUMAN_TEXT], loss[24], left[24] = "?";
-	if (!terminal() || now - shown < CLOCK_SECOND / 2)
+	if (now - shown < CLOCK_SECOND / 2)
 		return;
 	shown = now;
+	reason_text(h->rounds, h->run.spec, now, reason);
+	if (!terminal()) {
+		tell_wait(h, reason, now);
+		return;
+	}
 	double eta = pace_left_s(h);
 	if (isfinite(eta))
 		clock_text((uint64_t)(eta * (double)CLOCK_SECOND), left);
-	reason_text(h->rounds, h->run.spec, now, reason);
 	fprintf(stderr, "\r\033[Kround %llu  %s of %s tokens  loss %s  %s left  %.60s",
 		(unsigned long long)rounds_round(h->rounds),
 		human_size(ledger_tokens(h->run.ledger), "", tokens),
@@ -55,8 +79,9 @@ void progress_line_round(const struct hub *h, const struct store_round *r)
 	clock_text(r->took_ns, took);
 	if (r->nats_per_byte > 0)
 		snprintf(loss, sizeof loss, ", training loss %.4f", r->nats_per_byte);
-	log_at(round, 1, "round %llu: %u members, %llu of %llu tokens, %s%s",
-		(unsigned long long)r->round, r->members, (unsigned long long)r->total_tokens,
+	log_at(round, 1, "round %llu: %u member%s, %llu of %llu tokens, %s%s",
+		(unsigned long long)r->round, r->members, r->members == 1 ? "" : "s",
+		(unsigned long long)r->total_tokens,
 		(unsigned long long)h->run.spec->train.total_tokens, took, loss);
 }
 

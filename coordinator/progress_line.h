@@ -4,7 +4,7 @@
 #define COORDINATOR_PROGRESS_LINE_H
 #include "coordinator/hub.h"
 
-/* Now and then; writes to standard error. */
+/* Now and then; writes to standard error.  Without a terminal: only a wait that lasts. */
 void progress_line_show(const struct hub *h, uint64_t now);
 /* Ends the changing line, before something else is printed. */
 void progress_line_end(void);

@@ -34,14 +34,15 @@ static void open_reason(const struct rounds *r, char out[static REASON_TEXT])
 {
 	struct tally t = count(r);
 	unsigned long long round = rounds_round(r);
+	char away[40] = "";
+	if (t.away)
+		snprintf(away, sizeof away, ", %u lost their link", t.away);
 	if (t.slowest == UINT32_MAX)
 		snprintf(out, REASON_TEXT, "round %llu: all %u members are in", round, t.assigned);
 	else
 		snprintf(out, REASON_TEXT,
-			"round %llu: %u of %u members are in, %u of the others have lost their "
-			"link; member %u is at step "
-			"%llu of %llu",
-			round, t.in, t.assigned, t.away, t.slowest, (unsigned long long)t.done,
+			"round %llu: %u of %u members are in%s; member %u is at step %llu of %llu",
+			round, t.in, t.assigned, away, t.slowest, (unsigned long long)t.done,
 			(unsigned long long)t.steps);
 }
 

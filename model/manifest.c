@@ -171,6 +171,10 @@ enum err manifest_load(const char *path, struct manifest **out, struct why *why)
 	uint8_t *text;
 	size_t n;
 	enum err e = file_read(path, MANIFEST_FILE_MAX, &text, &n, why);
+	if (e == ERR_missing)
+		return err_why(why, e,
+			"there is no %s: give the folder that shoal-coordinator prepare made",
+			path);
 	if (e)
 		return e;
 	struct why inner = {0};

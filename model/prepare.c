@@ -43,6 +43,7 @@ struct job {
 	struct buf shard;
 	struct buf made; /* hashes of the blobs that were not there before */
 	double held_out[3];
+	uint64_t zero_bytes; /* of the text */
 };
 
 /* ---- reading the texts */
@@ -249,6 +250,8 @@ static enum err flush(struct job *j, bool all)
 
 static enum err encode_stretch(struct job *j, const uint8_t *bytes, size_t n)
 {
+	for (size_t i = 0; i < n; i++)
+		j->zero_bytes += bytes[i] == 0;
 	if (j->split == &j->manifest->train)
 		ngram_add(j->ngram, bytes, n);
 	for (unsigned i = 0; i < 3 && j->split == &j->manifest->validation; i++)
@@ -272,11 +275,11 @@ static enum err check_length(struct job *j, uint64_t train, uint64_t validation)
 	uint64_t seq = j->p->seq, least = (TRAIN_SEQUENCES_MIN + 1) * seq;
 	if (train < least)
 		return err_why(j->why, ERR_range,
-			"the text is too short: its training part gives at most %llu tokens, %u "
-			"sequences of %llu "
-			"need %llu; give more text, or shorter sequences",
-			(unsigned long long)train, TRAIN_SEQUENCES_MIN, (unsigned long long)seq,
-			(unsigned long long)least);
+			"the text is too short: its training part has %llu tokens, at least "
+			"%llu are needed for sequences of %llu; give more text, or shorter "
+			"sequences",
+			(unsigned long long)train, (unsigned long long)least,
+			(unsigned long long)seq);
 	if (j->p->validation > 0 && validation < seq + 1)
 		return err_why(j->why, ERR_range,
 			"the text is too short: its validation part gives at most %llu tokens, a "
@@ -399,6 +402,7 @@ static void summarise(const struct job *j, struct prepare_summary *out)
 		.tokenizer = m->tokenizer,
 		.vocab = m->vocab,
 		.text_bytes = j->reader.total,
+		.zero_bytes = j->zero_bytes,
 		.train_bytes = m->train.text_bytes,
 		.validation_bytes = m->validation.text_bytes,
 		.train_tokens = m->train.tokens,

@@ -34,6 +34,7 @@ struct prepare_summary {
 	struct hash manifest, tokenizer;
 	uint32_t vocab; /* smaller than asked when the text has no more pairs that repeat */
 	uint64_t text_bytes, train_bytes, validation_bytes;
+	uint64_t zero_bytes; /* of the text; plain text has none */
 	uint64_t train_tokens, validation_tokens;
 	size_t train_shards, validation_shards;
 	double entropy[3];  /* nats per byte, in-sample, order 1 to 3 of the training part */

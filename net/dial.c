@@ -70,7 +70,8 @@ static enum dial_news give_up(const struct dial *d, struct why *why)
 	if (d->state == DIAL_reaching)
 		err_why(why, ERR_timeout,
 			"%s does not answer: it is off, the name or address is wrong, or a "
-			"firewall drops the connection",
+			"firewall drops the connection; that port must be open there, and from "
+			"here",
 			d->address);
 	else
 		err_why(why, ERR_timeout,
@@ -80,8 +81,12 @@ static enum dial_news give_up(const struct dial *d, struct why *why)
 	return DIAL_failed;
 }
 
-static enum dial_news ended(const struct dial *d, enum zsock_event event, struct why *why)
+static enum dial_news ended(
+	const struct dial *d, enum zsock_event event, uint64_t now_ns, struct why *why)
 {
+	// ZeroMQ counts the same time as we do, and may be the first to give up.
+	if (d->state == DIAL_reaching && now_ns + d->config->connect_ns / 10 > d->due_ns)
+		return give_up(d, why);
 	if (event == ZSOCK_refused)
 		err_why(why, ERR_unknown_peer,
 			"%s does not admit this key: it is not on its roster (any more)",
@@ -95,8 +100,8 @@ static enum dial_news ended(const struct dial *d, enum zsock_event event, struct
 			d->address);
 	else
 		err_why(why, ERR_network,
-			"no connection to %s: nothing listens there, the name is unknown, or a "
-			"firewall rejects it",
+			"no connection to %s: nothing listens there, the name is unknown, or the "
+			"network or a firewall rejects it",
 			d->address);
 	return DIAL_failed;
 }
@@ -113,7 +118,7 @@ enum dial_news dial_turn(struct dial *d, uint64_t now_ns, struct why *why)
 		case ZSOCK_refused:
 		case ZSOCK_failed:
 		case ZSOCK_gone:
-		case ZSOCK_unreachable: return ended(d, e, why);
+		case ZSOCK_unreachable: return ended(d, e, now_ns, why);
 		default: break;
 		}
 	}

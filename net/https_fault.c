@@ -161,7 +161,7 @@ enum err https_fault_status(
 	if (status == 429 || status == 503)
 		code = ERR_busy;
 	return err_why(why, code,
-		"%s port %u answered with HTTP status %ld, which no coordinator does so: is it "
-		"another program's port, or a proxy in between?",
+		"%s port %u answered with HTTP status %ld, as no coordinator does: is it another "
+		"program's port, or is a proxy in between?",
 		f->host, f->port, status);
 }

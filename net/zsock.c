@@ -61,7 +61,8 @@ static enum err bind_why(struct why *why, const char *address)
 	switch (zmq_errno()) {
 	case EADDRINUSE:
 		return err_why(why, ERR_network,
-			"port of %s is in use by another program; choose another one", address);
+			"port %s is in use by another program; stop that or choose another port",
+			strrchr(address, ':') ? strrchr(address, ':') + 1 : address);
 	case EADDRNOTAVAIL:
 	case ENODEV:
 		return err_why(why, ERR_network,

@@ -289,7 +289,7 @@ static void bad_texts_are_refused(void **state)
 	assert_refused(&p, ERR_usage, "no text was given");
 	p.n_texts = 1;
 	p.texts = tiny;
-	assert_refused(&p, ERR_range, "4 sequences of 16 need 80");
+	assert_refused(&p, ERR_range, "at least 80 are needed for sequences of 16");
 	const char *ok[] = {put_text("ok", help_model_prose(1, 300))};
 	p.texts = ok;
 	assert_refused(&p, ERR_range, "its validation part gives at most 15 tokens");
@@ -298,7 +298,7 @@ static void bad_texts_are_refused(void **state)
 	p.seq = 55;
 	struct stat st;
 	assert_int_not_equal(stat(help_model_path("out"), &st), 0);
-	assert_refused(&p, ERR_range, "4 sequences of 55 need 275");
+	assert_refused(&p, ERR_range, "at least 275 are needed for sequences of 55");
 	assert_int_equal(help_model_entries("out/blobs"), 0);
 	p.seq = 16;
 	p.dir = file;
