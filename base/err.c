@@ -46,6 +46,16 @@ enum err err_from_errno(int errno_value)
 	}
 }
 
+/* Lists of mistakes have a line each, a sentence has one: "a;b" without an end of line. */
+static void join_lines(char *text)
+{
+	size_t n = strlen(text);
+	while (n && text[n - 1] == '\n')
+		text[--n] = '\0';
+	for (char *at = text; (at = strchr(at, '\n'));)
+		*at = ';';
+}
+
 enum err err_why(struct why *why, enum err code, const char *fmt, ...)
 {
 	if (!why)
@@ -57,6 +67,7 @@ enum err err_why(struct why *why, enum err code, const char *fmt, ...)
 	if (vsnprintf(text, sizeof text, fmt, args) < 0)
 		text[0] = '\0';
 	va_end(args);
+	join_lines(text);
 	text_clean(text);
 	why->code = code;
 	memcpy(why->text, text, sizeof text);

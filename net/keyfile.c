@@ -117,10 +117,14 @@ static enum err check_head(struct rd *r, const struct parse *p, struct why *why)
 			"%s is of version %u, this program knows version %d; use the program that "
 			"made it",
 			p->path, version, VERSION);
-	if (is != (uint16_t)p->kind || len != p->n)
+	if (is != (uint16_t)p->kind)
 		return err_why(why, ERR_magic,
 			"%s holds a %s where a %s belongs; put the right file there", p->path,
 			kind_text(is), kind_text(p->kind));
+	if (len != p->n)
+		return err_why(why, ERR_syntax,
+			"%s is damaged; put a copy back, or move it away to have a new %s made",
+			p->path, kind_text(p->kind));
 	return ERR_OK;
 }
 

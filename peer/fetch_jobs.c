@@ -266,6 +266,9 @@ static enum err get_tokenizer(struct fetch_jobs *j, const struct hash *name, str
 {
 	struct file file = {0};
 	struct hash stored;
+	/* As above: a damaged one would stay in the way of the one that is put. */
+	if (blob_has(j->blobs, name) && !blob_verify(j->blobs, name, why))
+		return ERR_OK;
 	enum err e = get_small(j, name, TOKENIZER_FILE_MAX, &file, why);
 	if (!e)
 		e = blob_put(j->blobs, file.bytes, file.len, &stored, why);

@@ -65,11 +65,38 @@ static void a_store_that_lost_its_newest_part_is_not_begun_anew(void **state)
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
+/* ---- a peer's folder */
+
+static void overwrite(const char *path, const char *with)
+{
+	PROC_RUN(0, 60, "/bin/sh", "-c", proc_text("printf '%s' >'%s'", with, path));
+}
+
+/* What is damaged is fetched again, also what is no text to train on. */
+static void a_peers_damaged_data_is_fetched_again(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, timed);
+	struct proc *p = help_swarm_peer(&s, "peer");
+	proc_line(p, "linked with the coordinator", WAIT);
+	proc_signal(p, SIGKILL);
+	proc_wait(p, WAIT);
+	PROC_RUN(0, 60, "/bin/sh", "-c",
+		proc_text("for f in '%s'/peer/blobs/*; do echo x >$f; done", s.scratch));
+	overwrite(proc_text("%s/peer/manifest.json", s.scratch), "{");
+	overwrite(proc_text("%s/peer/status.json", s.scratch), "{");
+	p = help_swarm_peer(&s, "peer");
+	proc_line(p, "contribution delivered", WAIT);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(
 			a_store_that_lost_its_newest_part_is_not_begun_anew, proc_teardown),
+		cmocka_unit_test_teardown(a_peers_damaged_data_is_fetched_again, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,10 @@ static void a_sentence_is_safe(void **state)
 	assert_int_equal(err_why(NULL, ERR_range, "nobody listens"), ERR_range);
 	assert_int_equal(err_why(&why, ERR_range, "x is \"%s\"", "a\x1b[31m\nb"), ERR_range);
 	assert_int_equal(why.code, ERR_range);
-	assert_string_equal(why.text, "x is \"a?[31m?b\"");
+	assert_string_equal(why.text, "x is \"a?[31m;b\"");
+	// Mistakes come a line each.
+	err_why(&why, ERR_syntax, "%s", "a: missing\nb: missing\n");
+	assert_string_equal(why.text, "a: missing;b: missing");
 	// A sentence may be built on the one before.
 	err_why(&why, ERR_io, "first");
 	err_why(&why, ERR_io, "then: %s", why.text);
