@@ -8,8 +8,9 @@ void store_plan_add(struct store *s, const struct store_plan *p)
 		buf_put_u64(&b, p->spans[i].first);
 		buf_put_u64(&b, p->spans[i].last);
 	}
-	store_sql_write(s, "INSERT INTO plan VALUES (?, ?, ?, ?)", "unnb", p->member, p->round,
-		p->steps, b.data, b.len);
+	if (store_sql_ready(s, &b))
+		store_sql_write(s, "INSERT INTO plan VALUES (?, ?, ?, ?)", "unnb", p->member,
+			p->round, p->steps, b.data, b.len);
 	buf_release(&b);
 }
 

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 #include "base/alloc.h"
-#include "coordinator/store.h"
+#include "coordinator/store_sql.h"
 
 void store_pool_put(struct store *s, const struct span *spans, size_t n)
 {
@@ -10,7 +10,8 @@ void store_pool_put(struct store *s, const struct span *spans, size_t n)
 		buf_put_u64(&b, spans[i].first);
 		buf_put_u64(&b, spans[i].last);
 	}
-	store_put(s, "pool", b.data, b.len);
+	if (store_sql_ready(s, &b))
+		store_put(s, "pool", b.data, b.len);
 	buf_release(&b);
 }
 
@@ -24,7 +25,11 @@ enum err store_pool_get(struct store *s, struct span **spans, size_t *n, struct 
 	enum err err = store_get(s, "pool", &bytes, &len, why);
 	if (err)
 		return err == ERR_missing ? ERR_OK : err;
-	*spans = alloc_must_zero(len / 16 + 1, sizeof **spans);
+	*spans = alloc_try(len / 16 + 1, sizeof **spans);
+	if (!*spans) {
+		free(bytes);
+		return err_why(why, ERR_nomem, "no memory for %zu spans of sequences", len / 16);
+	}
 	rd_init(&r, bytes, len);
 	while (rd_left(&r) >= 16) {
 		(*spans)[*n].first = rd_u64(&r);

@@ -81,6 +81,13 @@ void store_sql_write(struct store *s, const char *sql, const char *fmt, ...)
 	sqlite3_finalize(st);
 }
 
+bool store_sql_ready(struct store *s, const struct buf *b)
+{
+	if (!buf_ok(b) && !s->failed.code)
+		err_why(&s->failed, ERR_nomem, "%s: no memory for what is to be stored", s->path);
+	return buf_ok(b);
+}
+
 struct store_sql store_sql_query(struct store *s, const char *sql, const char *fmt, ...)
 {
 	struct store_sql q = {.store = s};

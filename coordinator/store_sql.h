@@ -17,6 +17,10 @@ struct store {
 /* A statement of a transaction without result; its failure is kept for store_commit. */
 void store_sql_write(struct store *s, const char *sql, const char *fmt, ...);
 
+/* The same for bytes that were put together first: a buffer that has failed fails the
+ * transaction, instead of storing less. */
+bool store_sql_ready(struct store *s, const struct buf *b);
+
 /* A query.  while (store_sql_next(&q)) read columns; return store_sql_end(&q, why); */
 struct store_sql {
 	struct store *store;

@@ -34,24 +34,24 @@ static void signed_part(
 	memcpy(out + 32, body, BODY);
 }
 
+static void put_le(uint8_t *to, uint64_t v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = (uint8_t)(v >> 8 * i);
+}
+
 void invite_text(const struct invite *i, const struct hash *run, const struct sign_key *run_key,
 	char out[static INVITE_TEXT])
 {
-	struct buf b;
-	uint8_t id[ID], part[SIGNED], signature[SIGN_BYTES];
-	if (text_unhex(i->id, id, sizeof id) != ERR_OK)
-		memset(id, 0, sizeof id);
-	buf_init(&b, BYTES);
-	buf_put_u8(&b, VERSION);
-	buf_put(&b, run->b, TAG);
-	buf_put(&b, id, sizeof id);
-	buf_put_u64(&b, i->expires_s);
-	buf_put_u32(&b, i->uses);
-	signed_part(run, b.data + 1 + TAG, part);
-	sign_bytes(run_key, PURPOSE, part, sizeof part, signature);
-	buf_put(&b, signature, sizeof signature);
-	base64_encode(b.data, b.len, out);
-	buf_release(&b);
+	uint8_t bytes[BYTES] = {VERSION}, part[SIGNED], *body = bytes + 1 + TAG;
+	memcpy(bytes + 1, run->b, TAG);
+	if (text_unhex(i->id, body, ID) != ERR_OK)
+		memset(body, 0, ID);
+	put_le(body + ID, i->expires_s, 8);
+	put_le(body + ID + 8, i->uses, 4);
+	signed_part(run, body, part);
+	sign_bytes(run_key, PURPOSE, part, sizeof part, body + BODY);
+	base64_encode(bytes, sizeof bytes, out);
 }
 
 static enum err decode(const char *text, uint8_t bytes[static BYTES], struct why *why)

@@ -52,8 +52,10 @@ enum err keyfile_replace(
 	buf_put(&b, bytes, n);
 	struct hash sum = hash_of(b.data, b.len);
 	buf_put(&b, sum.b, SUM);
-	enum err e = file_write(path, b.data, b.len, 0600, why);
-	explicit_bzero(b.data, b.len);
+	enum err e = buf_ok(&b) ? file_write(path, b.data, b.len, 0600, why)
+				: err_why(why, ERR_nomem, "no memory to write %s", path);
+	if (b.data)
+		explicit_bzero(b.data, b.len);
 	buf_release(&b);
 	return e;
 }

@@ -11,17 +11,27 @@ static void purpose_of(const char *type, char out[static PURPOSE_MAX])
 	snprintf(out, PURPOSE_MAX, "shoal %.*s 1", SIGNED_TYPE_MAX, type);
 }
 
+/* Documents of our own: small, and nothing can be done without them. */
+static char *must(char *text)
+{
+	if (!text) {
+		fprintf(stderr, "out of memory: a document cannot be signed\n");
+		abort();
+	}
+	return text;
+}
+
 char *signed_make(const char *type, const json_t *body, const struct sign_key *key)
 {
 	char purpose[PURPOSE_MAX], hex[2 * SIGN_BYTES + 1];
 	uint8_t signature[SIGN_BYTES];
-	char *text = json_canonical(body);
+	char *text = must(json_canonical(body));
 	purpose_of(type, purpose);
 	sign_bytes(key, purpose, text, strlen(text), signature);
 	free(text);
 	text_hex(signature, sizeof signature, hex);
 	json_t *doc = json_pack("{s:O, s:s, s:s}", "body", body, "signature", hex, "type", type);
-	char *out = json_canonical(doc);
+	char *out = must(json_canonical(doc));
 	json_decref(doc);
 	return out;
 }

@@ -13,7 +13,8 @@
 #define SIGNED_MAX (8u << 20) /* bytes of a document */
 #define SIGNED_TYPE_MAX 24
 
-/* The document's text; body is borrowed; caller frees. */
+/* The document's text; body is borrowed; caller frees.  Ends the process when there is no memory.
+ */
 char *signed_make(const char *type, const json_t *body, const struct sign_key *key);
 /* Parse, check type and signature; the body is owned by the caller (json_decref).  ERR_syntax,
  * ERR_magic (another type), ERR_signature. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/alloc.h"
 #include "base/file.h"
 #include "coordinator/store.h"
 #include "coordinator/store_sql.h"
@@ -179,6 +180,35 @@ static void the_open_round(void **state)
 	assert_int_equal(store_pool_get(s, &spans, &n, &why), ERR_OK);
 	assert_int_equal(n, 0);
 	free(spans);
+	store_close(s);
+}
+
+/* A sequence number that is in neither plan, pool nor ledger is lost for the run. */
+static void a_pool_is_stored_whole_or_not_at_all(void **state)
+{
+	(void)state;
+	struct store *s = open_store();
+	const size_t too_many = STORE_FACT_MAX / sizeof(struct span) + 1;
+	struct span *pool = calloc(too_many, sizeof *pool), *back = NULL;
+	struct why why;
+	size_t n;
+	pool[0] = (struct span){3, 5};
+	store_begin(s);
+	store_pool_put(s, pool, 1);
+	commit(s);
+	store_begin(s);
+	store_pool_put(s, pool, too_many);
+	assert_int_equal(store_commit(s, &why), ERR_nomem);
+	store_begin(s);
+	alloc_fail_at(1);
+	store_pool_put(s, pool, 1);
+	alloc_fail_at(0);
+	assert_int_equal(store_commit(s, &why), ERR_nomem);
+	assert_int_equal(store_pool_get(s, &back, &n, &why), ERR_OK);
+	assert_int_equal(n, 1);
+	assert_memory_equal(back, pool, sizeof *back);
+	free(back);
+	free(pool);
 	store_close(s);
 }
 
@@ -357,6 +387,7 @@ int main(void)
 		TEST(facts_come_back),
 		TEST(members_and_invites),
 		TEST(the_open_round),
+		TEST(a_pool_is_stored_whole_or_not_at_all),
 		TEST(history),
 		TEST(what_is_not_ours_is_refused),
 		TEST(a_full_disk_loses_nothing),
