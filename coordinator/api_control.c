@@ -124,6 +124,7 @@ void api_control_invite(void *hub, struct https_request *r)
 	struct why why;
 	char host[JOINLINK_HOST], link[JOINLINK_MAX];
 	struct invites_wish wish = {0};
+	const struct invites in = run_invites(&h->run);
 	if (!allowed(h, r))
 		return;
 	enum err err = read_wish(r, &w, &why);
@@ -131,8 +132,7 @@ void api_control_invite(void *hub, struct https_request *r)
 		wish.uses = (uint32_t)w.uses;
 		wish.expires_s = w.expires_s ? clock_wall_s() + (uint64_t)w.expires_s : 0;
 		hub_invite_where(h, &wish, host);
-		err = invites_make(
-			h->run.store, &h->run.spec->id, h->run.keys.run, &wish, link, &why);
+		err = invites_make(&in, &wish, link, &why);
 	}
 	if (err)
 		https_reply_error(r, 0, &why);

@@ -89,8 +89,8 @@ static enum err read_request(
 static enum err take_in(struct hub *h, const struct request *q, uint32_t *number, struct why *why)
 {
 	char id[INVITE_ID];
-	enum err err = invites_check(
-		h->run.store, q->invite, &h->run.spec->id, h->run.keys.run, q->who.sign, id, why);
+	const struct invites in = run_invites(&h->run);
+	enum err err = invites_check(&in, q->invite, q->who.sign, id, why);
 	if (err)
 		return err;
 	store_begin(h->run.store);

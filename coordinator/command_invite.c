@@ -134,7 +134,8 @@ static enum err create(struct folder *f, struct why *why)
 		return err_why(why, ERR_range, "--public-address is too long");
 	if (opt.expires_ns)
 		wish.expires_s = clock_wall_s() + opt.expires_ns / CLOCK_SECOND;
-	err = invites_make(f->store, &f->run, f->keys.run, &wish, link, why);
+	const struct invites in = {f->store, &f->run, f->keys.run};
+	err = invites_make(&in, &wish, link, why);
 	if (!err)
 		printf("%s\n", link);
 	return err;

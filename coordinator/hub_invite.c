@@ -101,7 +101,8 @@ enum err hub_invite_file(struct hub *h, struct why *why)
 	enum err err = remember_place(h, &wish, why);
 	if (err || still_good(h, &wish))
 		return err;
-	err = invites_make(h->run.store, &h->run.spec->id, h->run.keys.run, &wish, link, why);
+	const struct invites in = run_invites(&h->run);
+	err = invites_make(&in, &wish, link, why);
 	if (err)
 		return err;
 	char *line = alloc_must_printf("%s\n", link);

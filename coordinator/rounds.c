@@ -98,11 +98,10 @@ void rounds_return_span(struct rounds *r, struct span s)
 
 static void take_back(struct rounds *r, struct rounds_member *m, uint64_t done)
 {
-	struct span head[SPAN_MAX], tail[SPAN_MAX];
-	uint32_t n_head, n_tail;
-	span_split(m->spans, m->n_spans, done, head, &n_head, tail, &n_tail);
-	for (uint32_t i = 0; i < n_tail; i++)
-		spanpool_return(&r->pool, tail[i]);
+	struct span rest[SPAN_MAX];
+	uint32_t n = span_tail(m->spans, m->n_spans, done, rest);
+	for (uint32_t i = 0; i < n; i++)
+		spanpool_return(&r->pool, rest[i]);
 }
 
 /* ---- opening */

@@ -321,6 +321,11 @@ struct replay run_replay(const struct run *r)
 		.n_shards = r->graph->n_shards};
 }
 
+struct invites run_invites(const struct run *r)
+{
+	return (struct invites){r->store, &r->spec->id, r->keys.run};
+}
+
 struct second {
 	uint32_t seen;
 	uint64_t sequence;

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "compress/codec.h"
+#include "coordinator/invites.h"
 #include "coordinator/members.h"
 #include "coordinator/replay.h"
 #include "coordinator/shardfile.h"
@@ -64,8 +65,9 @@ struct hash run_state(const struct run *r); /* replica_hash_all of the replica a
 bool run_knows(const struct run *r, uint64_t sequence, const struct hash *head);
 /* The signed document of a head; caller frees. */
 char *run_sign_head(const struct run *r, const struct ledger_head *head);
-/* For replay_*: borrows from r. */
+/* For replay_* and invites_*: borrow from r. */
 struct replay run_replay(const struct run *r);
+struct invites run_invites(const struct run *r);
 /* From the newest snapshots: how far back the records are kept; peers that stand before it begin
  * from a snapshot. */
 enum err run_kept_from(const struct run *r, uint64_t *sequence, struct why *why) MUST_CHECK;

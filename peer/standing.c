@@ -330,8 +330,6 @@ static enum err cut_one(
 
 enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t steps, struct why *why)
 {
-	struct span rest[SPAN_MAX];
-	uint32_t n_rest;
 	enum err e = check_place(s, why);
 	if (e)
 		return e;
@@ -340,8 +338,8 @@ enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t step
 		.round = plan->round,
 		.peer = s->member,
 		.tokens = steps * spec_step_tokens(s->spec)};
-	span_split(plan->spans, plan->n_spans, steps * s->spec->train.batch, says.spans,
-		&says.n_spans, rest, &n_rest);
+	says.n_spans =
+		span_head(plan->spans, plan->n_spans, steps * s->spec->train.batch, says.spans);
 	for (uint32_t i = 0; !e && i < s->n_shards; i++)
 		e = cut_one(s, &says, i, why);
 	s->moved = false;

@@ -32,16 +32,26 @@ bool span_is_prefix(
 	return true;
 }
 
-void span_split(const struct span *all, uint32_t n, uint64_t count, struct span *head,
-	uint32_t *n_head, struct span *tail, uint32_t *n_tail)
+uint32_t span_head(const struct span *all, uint32_t n, uint64_t count, struct span *out)
 {
-	*n_head = *n_tail = 0;
-	for (uint32_t i = 0; i < n; i++) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < n && count; i++) {
 		uint64_t here = all[i].last - all[i].first, take = here < count ? here : count;
 		if (take)
-			head[(*n_head)++] = (struct span){all[i].first, all[i].first + take};
-		if (take < here)
-			tail[(*n_tail)++] = (struct span){all[i].first + take, all[i].last};
+			out[kept++] = (struct span){all[i].first, all[i].first + take};
 		count -= take;
 	}
+	return kept;
+}
+
+uint32_t span_tail(const struct span *all, uint32_t n, uint64_t count, struct span *out)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t here = all[i].last - all[i].first, skip = here < count ? here : count;
+		if (skip < here)
+			out[kept++] = (struct span){all[i].first + skip, all[i].last};
+		count -= skip;
+	}
+	return kept;
 }

@@ -23,8 +23,9 @@ uint64_t span_at(const struct span *s, uint32_t n, uint64_t at);
  */
 bool span_is_prefix(
 	const struct span *done, uint32_t n_done, const struct span *all, uint32_t n_all);
-/* Cut the list after count numbers: head and tail receive at most n spans each. */
-void span_split(const struct span *all, uint32_t n, uint64_t count, struct span *head,
-	uint32_t *n_head, struct span *tail, uint32_t *n_tail);
+/* The first count numbers of the list, and those after them: out has room for n spans; returns how
+ * many it received. */
+uint32_t span_head(const struct span *all, uint32_t n, uint64_t count, struct span *out);
+uint32_t span_tail(const struct span *all, uint32_t n, uint64_t count, struct span *out);
 
 #endif

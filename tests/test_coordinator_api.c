@@ -317,7 +317,8 @@ static const char *make_invite(uint32_t uses, uint64_t expires_s)
 		.uses = uses, .expires_s = expires_s, .host = "h", .port = 1};
 	struct store *s = NULL; /* as `invite create` does beside a running coordinator */
 	assert_int_equal(store_open(help_coordinator_path("run/store.sqlite"), &s, &why), ERR_OK);
-	assert_int_equal(invites_make(s, &spec->id, hub.run.keys.run, &w, link, &why), ERR_OK);
+	const struct invites in = {s, &spec->id, hub.run.keys.run};
+	assert_int_equal(invites_make(&in, &w, link, &why), ERR_OK);
 	store_close(s);
 	assert_int_equal(joinlink_parse(link, &l, &why), ERR_OK);
 	memcpy(invite, l.invite, sizeof invite);

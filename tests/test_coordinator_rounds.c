@@ -406,9 +406,8 @@ static uint64_t draw(struct world *w, uint64_t below)
 
 static void credit(struct world *w, const struct rounds_member *m)
 {
-	struct span head[SPAN_MAX], tail[SPAN_MAX];
-	uint32_t n, n_tail;
-	span_split(m->spans, m->n_spans, m->sequences_in, head, &n, tail, &n_tail);
+	struct span head[SPAN_MAX];
+	uint32_t n = span_head(m->spans, m->n_spans, m->sequences_in, head);
 	for (uint32_t i = 0; i < n; i++) {
 		for (uint64_t s = head[i].first; s < head[i].last; s++) {
 			if (s >= w->n_credit) {

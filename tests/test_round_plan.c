@@ -21,8 +21,8 @@ static void a_list_cut_anywhere_is_the_same_list(void **state)
 	assert_int_equal(n, 24);
 	for (uint64_t cut = 0; cut <= n; cut++) {
 		struct span head[SPAN_MAX], tail[SPAN_MAX];
-		uint32_t n_head, n_tail;
-		span_split(all, 3, cut, head, &n_head, tail, &n_tail);
+		uint32_t n_head = span_head(all, 3, cut, head),
+			 n_tail = span_tail(all, 3, cut, tail);
 		assert_int_equal(span_count(head, n_head), cut);
 		assert_int_equal(span_count(tail, n_tail), n - cut);
 		assert_true(span_is_prefix(head, n_head, all, 3));
