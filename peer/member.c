@@ -259,8 +259,9 @@ static void leave(struct member *m, const char *reason)
 	}
 	link_free(m->link); /* sends what is pending first */
 	fetch_free(m->fetch);
-	worker_free(m->worker);
-	member_log(m, 1, "left: %s", reason);
+	worker_free(m->worker, m->ended && !m->failed);
+	if (!m->failed) /* else the caller has the sentence */
+		member_log(m, 1, "left: %s", reason);
 	progress_end(&m->progress);
 	mailbox_free(m->mail);
 	dataset_release(&m->data);

@@ -28,7 +28,8 @@ struct worker {
 	uint64_t windows;
 	pthread_t thread;
 	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
-	bool save_failed;
+	bool save_failed, unsaved;
+	bool save_last; /* set before stop */
 	atomic_bool stop;
 	atomic_ullong tickets, abandoned;
 };
@@ -111,6 +112,7 @@ static void save(struct worker *w)
 		log_warn(peer, "the state is not saved, a restart will begin further back: %s",
 			why.text);
 	w->save_failed = failed;
+	w->unsaved = false;
 }
 
 static void do_start(struct worker *w, struct job *job)
@@ -127,11 +129,15 @@ static void do_start(struct worker *w, struct job *job)
 static void do_apply(struct worker *w, struct job *job)
 {
 	struct why why = {0};
+	size_t len;
+	const bool cut_saved = standing_sent(w->standing, 0, &len) && !w->save_failed;
 	if (standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why)) {
 		tell_failed(w, job, &why);
 		return;
 	}
-	if (standing_confirmed(w->standing))
+	/* From a saved cut the ledger leads here again, to the bit: one state a round is enough. */
+	w->unsaved = true;
+	if (!cut_saved && standing_confirmed(w->standing))
 		save(w);
 	tell_place(w, job, WORKER_applied);
 }
@@ -187,6 +193,7 @@ static enum err step(struct worker *w, struct work *work, struct why *why)
 	enum err e = standing_step(w->standing, plan, work->steps, &loss, why);
 	if (e)
 		return e;
+	w->unsaved = false; /* what was applied is not where W is any more */
 	work->steps++;
 	work->loss += loss;
 	trace_event("step", "{s:I, s:I, s:f, s:f}", "round", (json_int_t)plan->round, "step",
@@ -265,6 +272,8 @@ static void *run(void *arg)
 		}
 		drop_job(m);
 	}
+	if (w->save_last && w->unsaved && standing_confirmed(w->standing))
+		save(w);
 	return NULL;
 }
 
@@ -301,10 +310,11 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 	return ERR_OK;
 }
 
-void worker_free(struct worker *w)
+void worker_free(struct worker *w, bool save_last)
 {
 	if (!w)
 		return;
+	w->save_last = save_last;
 	atomic_store(&w->stop, true);
 	mailbox_put(w->jobs, &job_new(WORKER_job_stop)->mail);
 	pthread_join(w->thread, NULL);

@@ -36,8 +36,9 @@ struct worker_config {
 enum err worker_new(
 	const struct worker_config *config, struct worker **out, struct why *why) MUST_CHECK;
 /* Breaks off what is computed at the next micro-batch, leaves out the jobs that wait, and joins the
- * thread. */
-void worker_free(struct worker *w); /* NULL-safe */
+ * thread.  save: what was applied and not saved yet is saved; a later start needs it not, since the
+ * ledger leads there again, but whoever looks into the folder does.  NULL-safe. */
+void worker_free(struct worker *w, bool save);
 void worker_describe(const struct worker *w, char *out, size_t size);
 
 /* ---- jobs, done in order; each has one last result: started, trained, applied or failed */

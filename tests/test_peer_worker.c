@@ -50,7 +50,7 @@ static void open_bench(struct bench *b)
 
 static void close_bench(struct bench *b)
 {
-	worker_free(b->w);
+	worker_free(b->w, false);
 	mailbox_free(b->mail);
 	help_peer_release(&b->p);
 }
@@ -338,7 +338,7 @@ static void an_answered_plan_is_answered_again(void **state)
 	for (uint32_t i = 0; i < 2; i++)
 		first[i] = want(&b, WORKER_contribution);
 	/* it is on disk by now: a copy of the folder is what a kill would leave */
-	worker_free(b.w);
+	worker_free(b.w, false);
 	mailbox_free(b.mail);
 	b.mail = mailbox_new();
 	open_worker(&b, "a");
@@ -359,6 +359,45 @@ static void an_answered_plan_is_answered_again(void **state)
 	applied(&b);
 	help_peer_drop(&records);
 	close_bench(&b);
+}
+
+/* The round in whose middle the newest saved state stands, by the ledger's entries before it. */
+static uint64_t saved_sequence(struct bench *b)
+{
+	worker_start(b->w, NULL, NULL);
+	struct worker_result *r = want(b, WORKER_started);
+	uint64_t sequence = r->head.sequence;
+	worker_result_free(r);
+	return sequence;
+}
+
+/* One state a round, at the cut; the last one is saved when it is asked for. */
+static void the_last_state_is_saved_when_asked_for(void **state)
+{
+	(void)state;
+	for (int save = 0; save < 2; save++) {
+		struct bench b;
+		struct plan plan;
+		struct help_peer_records records = {.n = 0};
+		open_bench(&b);
+		start(&b);
+		help_peer_plans(&b.p, STEPS, &plan, 1);
+		worker_train(b.w, &plan);
+		give(&b, &plan);
+		drop(&b, WORKER_trained);
+		help_peer_close(&b.p, &records);
+		apply(&b, &records);
+		applied(&b);
+		worker_free(b.w, save != 0);
+		open_worker(&b, "a");
+		assert_int_equal(saved_sequence(&b), save ? 2 : 0);
+		if (!save) { /* the ledger leads there again */
+			apply(&b, &records);
+			applied(&b);
+		}
+		help_peer_drop(&records);
+		close_bench(&b);
+	}
 }
 
 static void what_is_refused_is_told_and_it_can_begin_again(void **state)
@@ -408,6 +447,7 @@ int main(void)
 		TEST(records_end_a_training_that_is_late),
 		TEST(stopping_ends_everything),
 		TEST(an_answered_plan_is_answered_again),
+		TEST(the_last_state_is_saved_when_asked_for),
 		TEST(what_is_refused_is_told_and_it_can_begin_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
