@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
@@ -116,4 +117,49 @@ int program_fail(const char *program, const char *command, const struct why *why
 	case ERR_interrupted: return PROGRAM_interrupted;
 	default: return PROGRAM_failed;
 	}
+}
+
+/* ---- options */
+
+static struct {
+	bool help, print_config;
+} asked;
+
+static const struct option_row common[] = {
+	{"print-config", OPTION_flag, &asked.print_config, NULL, 0, 0,
+		"print the options as a config file and stop"},
+	{"help", OPTION_flag, &asked.help, NULL, 0, 0, "this text"},
+};
+#define N_COMMON (sizeof common / sizeof *common)
+
+static void help(const struct program_options *o, const struct option_row *all)
+{
+	fputs(o->about ? o->about : "", stdout);
+	fputc('\n', stdout);
+	option_help(all, o->n_rows + N_COMMON, stdout);
+	if (o->examples)
+		printf("\nExamples:\n%s", o->examples);
+}
+
+bool program_options(
+	const struct program_options *o, int argc, char **argv, size_t *n_words, int *status)
+{
+	struct why why = {0};
+	struct option_row *all = alloc_must_zero(o->n_rows + N_COMMON, sizeof *all);
+	if (o->n_rows)
+		memcpy(all, o->rows, o->n_rows * sizeof *all);
+	memcpy(all + o->n_rows, common, sizeof common);
+	bool failed = option_read(
+		all, o->n_rows + N_COMMON, argc, argv, o->words, o->max_words, n_words, &why);
+	*status = PROGRAM_ok;
+	if (failed) {
+		why.code = ERR_usage; /* whatever was wrong, it was with what was asked for */
+		*status = program_fail(o->program, argv[0], &why);
+	} else if (asked.help) {
+		help(o, all);
+	} else if (asked.print_config) {
+		option_print(o->rows, o->n_rows, stdout);
+	}
+	free(all);
+	return !failed && !asked.help && !asked.print_config;
 }

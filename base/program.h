@@ -5,8 +5,10 @@
  */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
+#include <stdbool.h>
 #include <stddef.h>
 #include "base/err.h"
+#include "base/option.h"
 
 /* What a subcommand returns, and so the process. */
 enum program_status {
@@ -30,6 +32,23 @@ struct program {
 /* The process's exit status.  It is PROGRAM_failed also when what was printed could not be written
  * to standard output, with a sentence on standard error. */
 int program_main(const struct program *p, int argc, char **argv);
+
+/* The options of a subcommand; --help and --print-config need no rows, every subcommand has them.
+ */
+struct program_options {
+	const char *program;
+	const struct option_row *rows;
+	size_t n_rows;
+	const char *about,
+		*examples;  /* what --help says before and after the table; NULL: nothing */
+	const char **words; /* as option_read */
+	size_t max_words;
+};
+
+/* True: they are read, *n_words words too.  False: the subcommand ends here and returns *status: a
+ * mistake was told, or --help or --print-config answered. */
+bool program_options(const struct program_options *o, int argc, char **argv, size_t *n_words,
+	int *status) MUST_CHECK;
 
 /* For a subcommand that ends in a failure: writes "PROGRAM COMMAND: sentence" to standard error and
  * returns the status that goes with the code. */

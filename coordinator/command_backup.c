@@ -13,7 +13,6 @@
 
 static struct {
 	const char *out, *passphrase_file;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -21,24 +20,17 @@ static const struct option_row rows[] = {
 	{"passphrase-file", OPTION_text, &opt.passphrase_file, NULL, 0, 0,
 		"file whose first line is the passphrase; else SHOAL_PASSPHRASE, else it is asked "
 		"for"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator backup DIR --out FILE [--passphrase-file FILE]\n\n"
-	      "Writes the run key of the run in DIR into a file that a passphrase protects.  Keep "
-	      "the file and\nthe passphrase in two places, neither of them this machine: "
-	      "shoal-coordinator restore brings the\nkey back.  The run may be served "
-	      "meanwhile.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator backup run --out run-key.backup\n", stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator backup DIR --out FILE [--passphrase-file FILE]\n\n"
+	"Writes the run key of the run in DIR into a file that a passphrase protects.  Keep "
+	"the file and\nthe passphrase in two places, neither of them this machine: "
+	"shoal-coordinator restore brings the\nkey back.  The run may be served "
+	"meanwhile.\n";
+
+static const char examples[] = "  shoal-coordinator backup run --out run-key.backup\n";
 
 static enum err backup(const char *dir, struct why *why)
 {
@@ -66,16 +58,16 @@ int command_backup(int argc, char **argv)
 	const char *words[1];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err = !n         ? err_why(&why, ERR_usage,
 					    "no folder is given: shoal-coordinator backup DIR --out FILE")
 		       : !opt.out ? err_why(&why, ERR_usage,

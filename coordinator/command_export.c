@@ -18,31 +18,23 @@
 
 static struct {
 	const char *out, *data;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
 	{"out", OPTION_text, &opt.out, NULL, 0, 0, "folder for the files; made when missing"},
 	{"data", OPTION_text, &opt.data, NULL, 0, 0,
 		"folder made by prepare, for the tokenizer; without it none is written"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator export STATE --out DIR [--data DIR]\n\n"
-	      "STATE is a snapshot, what a peer saved, or a folder of them (the newest is taken).\n"
-	      "Writes model.safetensors and config.json in Hugging Face's layout of GPT-2, and "
-	      "with --data\ntokenizer.json: transformers' AutoModelForCausalLM and AutoTokenizer "
-	      "read the folder.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator export run --data data --out exported\n", stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator export STATE --out DIR [--data DIR]\n\n"
+	"STATE is a snapshot, what a peer saved, or a folder of them (the newest is taken).\n"
+	"Writes model.safetensors and config.json in Hugging Face's layout of GPT-2, and "
+	"with --data\ntokenizer.json: transformers' AutoModelForCausalLM and AutoTokenizer "
+	"read the folder.\n";
+
+static const char examples[] = "  shoal-coordinator export run --data data --out exported\n";
 
 /* The tokenizer that the model was trained with: the manifest says which. */
 static enum err load_tokenizer(const struct spec *s, struct tokenizer **out, struct why *why)
@@ -166,16 +158,16 @@ int command_export(int argc, char **argv)
 	const char *words[1];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err = ERR_OK;
 	if (n == 0 || !opt.out)
 		err = err_why(&why, ERR_usage,

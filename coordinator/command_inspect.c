@@ -2,20 +2,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/option.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "coordinator/commands.h"
 #include "coordinator/inspect.h"
 
 #define WORDS_MAX 256
-
-static bool help;
-
-static const struct option_row rows[] = {
-	{"help", OPTION_flag, &help, NULL, 0, 0, "this text"},
-};
-#define N_ROWS (sizeof rows / sizeof *rows)
 
 static const struct {
 	const char *word, *args, *help;
@@ -27,21 +19,25 @@ static const struct {
 };
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-static int usage(FILE *to)
+#define ABOUT_MOST 2000
+
+static const char examples[] =
+	"  shoal-coordinator inspect spec configs/demo.json\n"
+	"  shoal-coordinator inspect model configs/demo.json model.layers=12\n"
+	"  shoal-coordinator inspect manifest data\n";
+
+static void list_kinds(char out[static ABOUT_MOST])
 {
-	fputs("shoal-coordinator inspect KIND FILE...\n\nShows what is in a file.\n\n", to);
-	for (size_t i = 0; i < N_KINDS; i++)
-		fprintf(to, "  %-12s %-22s %s\n", kinds[i].word, kinds[i].args, kinds[i].help);
-	fputs("\nPATH=VALUE changes a member of the spec.  A STATE is a snapshot or what a peer "
-	      "saved, or a\nfolder of them (the newest one is shown).\n\n",
-		to);
-	option_help(rows, N_ROWS, to);
-	fputs("\nExamples:\n"
-	      "  shoal-coordinator inspect spec configs/demo.json\n"
-	      "  shoal-coordinator inspect model configs/demo.json model.layers=12\n"
-	      "  shoal-coordinator inspect manifest data\n",
-		to);
-	return to == stdout ? PROGRAM_ok : PROGRAM_usage;
+	size_t n = (size_t)snprintf(out, ABOUT_MOST,
+		"shoal-coordinator inspect KIND FILE...\n\nShows what is in a file.\n\n");
+	for (size_t i = 0; i < N_KINDS && n < ABOUT_MOST; i++)
+		n += (size_t)snprintf(out + n, ABOUT_MOST - n, "  %-12s %-22s %s\n", kinds[i].word,
+			kinds[i].args, kinds[i].help);
+	if (n < ABOUT_MOST)
+		snprintf(out + n, ABOUT_MOST - n,
+			"\nPATH=VALUE changes a member of the spec.  A STATE is a snapshot or what "
+			"a "
+			"peer saved, or a\nfolder of them (the newest one is shown).\n");
 }
 
 static enum err unknown_kind(const char *word, struct why *why)
@@ -87,13 +83,21 @@ static enum err run(const char *const *words, size_t n, struct why *why)
 int command_inspect(int argc, char **argv)
 {
 	static const char *words[WORDS_MAX];
+	char about[ABOUT_MOST];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, WORDS_MAX, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (help || n == 0)
-		return usage(help ? stdout : stderr);
-	return run(words, n, &why) ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
+	list_kinds(about);
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = WORDS_MAX};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
+	enum err err =
+		n ? run(words, n, &why)
+		  : err_why(&why, ERR_usage,
+			    "no kind is given: inspect KIND FILE...; --help lists the kinds");
+	return err ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
 }

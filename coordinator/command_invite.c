@@ -19,7 +19,6 @@ static struct {
 	int64_t uses, port;
 	uint64_t expires_ns;
 	const char *address;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -31,27 +30,20 @@ static const struct option_row rows[] = {
 		"create: name or address of the coordinator; else as the run was served last"},
 	{"port", OPTION_int, &opt.port, "0", 0, 65535,
 		"create: the coordinator's port; 0: as the run was served last"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator invite create DIR [--uses N] [--expires TIME]\n"
-	      "shoal-coordinator invite list DIR\n"
-	      "shoal-coordinator invite revoke DIR ID\n\n"
-	      "DIR is the folder of a run, which may be served meanwhile.  create prints a join "
-	      "link: whoever\nhas it may let one new peer in for each use.  A peer that is a "
-	      "member "
-	      "already needs no invite.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator invite create run --uses 20 --expires 30d > link\n",
-		stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator invite create DIR [--uses N] [--expires TIME]\n"
+	"shoal-coordinator invite list DIR\n"
+	"shoal-coordinator invite revoke DIR ID\n\n"
+	"DIR is the folder of a run, which may be served meanwhile.  create prints a join "
+	"link: whoever\nhas it may let one new peer in for each use.  A peer that is a "
+	"member "
+	"already needs no invite.\n";
+
+static const char examples[] =
+	"  shoal-coordinator invite create run --uses 20 --expires 30d > link\n";
 
 struct folder {
 	const char *dir;
@@ -219,16 +211,16 @@ int command_invite(int argc, char **argv)
 	const char *words[3] = {NULL};
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 3, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 3};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err = run(words, n, &why);
 	return err ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
 }

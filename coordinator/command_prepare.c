@@ -27,7 +27,6 @@ static struct {
 	const char *out, *tokenizer, *spec, *write_spec;
 	int64_t vocab, seq;
 	double validation;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -43,30 +42,22 @@ static const struct option_row rows[] = {
 	{"spec", OPTION_text, &opt.spec, NULL, 0, 0,
 		"a spec to fill in: data.manifest, model.vocab"},
 	{"write-spec", OPTION_text, &opt.write_spec, NULL, 0, 0, "where the filled in spec goes"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator prepare TEXT... --out DIR [--spec FILE --write-spec FILE "
-	      "[PATH=VALUE ...]]\n\n"
-	      "Turns text files, taken in the given order as one text, into tokens to train on.\n"
-	      "What is not UTF-8 is trained on as bytes.  PATH=VALUE changes a member of the "
-	      "spec;\n"
-	      "a text with = in its name is given with its folder: ./a=b.txt\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExamples:\n"
-	      "  shoal-coordinator prepare book.txt --out data\n"
-	      "  shoal-coordinator prepare *.txt --out data --tokenizer bpe --vocab 8192\n"
-	      "  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
-	      "--write-spec run.json round.steps=10\n",
-		stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator prepare TEXT... --out DIR [--spec FILE --write-spec FILE "
+	"[PATH=VALUE ...]]\n\n"
+	"Turns text files, taken in the given order as one text, into tokens to train on.\n"
+	"What is not UTF-8 is trained on as bytes.  PATH=VALUE changes a member of the "
+	"spec;\n"
+	"a text with = in its name is given with its folder: ./a=b.txt\n";
+
+static const char examples[] =
+	"  shoal-coordinator prepare book.txt --out data\n"
+	"  shoal-coordinator prepare *.txt --out data --tokenizer bpe --vocab 8192\n"
+	"  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
+	"--write-spec run.json round.steps=10\n";
 
 struct words {
 	const char *texts[WORDS_MAX];
@@ -282,16 +273,16 @@ int command_prepare(int argc, char **argv)
 	static const char *given[WORDS_MAX];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, given, WORDS_MAX, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = given,
+		.max_words = WORDS_MAX};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	if (run(given, n, &why))
 		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	return PROGRAM_ok;

@@ -11,30 +11,23 @@
 #include "coordinator/run.h"
 
 static struct {
-	bool verify, print_config, help;
+	bool verify;
 } opt;
 
 static const struct option_row rows[] = {
 	{"verify", OPTION_flag, &opt.verify, NULL, 0, 0,
 		"compute every state again and compare it with the ledger"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator replay DIR [--verify]\n\n"
-	      "Checks the chain of the ledger in a run's folder and the signature of its head.  "
-	      "With --verify\nit also begins from the oldest snapshot that is kept, verifies every "
-	      "contribution's signature,\napplies every record and compares every state hash; the "
-	      "first difference is named.  The run may\nbe served meanwhile.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator replay run --verify\n", stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator replay DIR [--verify]\n\n"
+	"Checks the chain of the ledger in a run's folder and the signature of its head.  "
+	"With --verify\nit also begins from the oldest snapshot that is kept, verifies every "
+	"contribution's signature,\napplies every record and compares every state hash; the "
+	"first difference is named.  The run may\nbe served meanwhile.\n";
+
+static const char examples[] = "  shoal-coordinator replay run --verify\n";
 
 /* Snapshots come newest first: the last one seen is the oldest. */
 static void note_oldest(void *arg, const struct store_snapshot *s)
@@ -147,16 +140,16 @@ int command_replay(int argc, char **argv)
 	const char *words[1];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err = n ? replay(words[0], &why)
 			 : err_why(&why, ERR_usage,
 				   "no folder is given: shoal-coordinator replay DIR --verify");

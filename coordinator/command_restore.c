@@ -16,7 +16,6 @@
 
 static struct {
 	const char *dir, *passphrase_file;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -25,23 +24,16 @@ static const struct option_row rows[] = {
 	{"passphrase-file", OPTION_text, &opt.passphrase_file, NULL, 0, 0,
 		"file whose first line is the passphrase; else SHOAL_PASSPHRASE, else it is asked "
 		"for"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator restore FILE --dir DIR [--passphrase-file FILE]\n\n"
-	      "Puts the run key out of FILE, which shoal-coordinator backup wrote, into the folder "
-	      "of the run.\nA key that is there is kept, and so is everything else in the folder.  "
-	      "When the folder holds a\nrun, the key must be that run's.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator restore run-key.backup --dir run\n", stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator restore FILE --dir DIR [--passphrase-file FILE]\n\n"
+	"Puts the run key out of FILE, which shoal-coordinator backup wrote, into the folder "
+	"of the run.\nA key that is there is kept, and so is everything else in the folder.  "
+	"When the folder holds a\nrun, the key must be that run's.\n";
+
+static const char examples[] = "  shoal-coordinator restore run-key.backup --dir run\n";
 
 /* The head that the folder's ledger ends in is signed by this key. */
 static enum err check_head(const char *store_path, const struct sign_key *key, struct why *why)
@@ -110,16 +102,16 @@ int command_restore(int argc, char **argv)
 	const char *words[1];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err =
 		!n         ? err_why(&why, ERR_usage,
 				     "no backup is given: shoal-coordinator restore FILE --dir DIR")

@@ -20,7 +20,6 @@
 static struct {
 	struct hub_config hub;
 	int64_t port, link_port, uses, connections;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -50,27 +49,19 @@ static const struct option_row rows[] = {
 		"without a sign of life a link is lost"},
 	{"exit-at-end", OPTION_flag, &opt.hub.exit_at_end, NULL, 0, 0,
 		"stop when the run has ended, instead of showing its page"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator serve SPEC --data DIR --dir DIR [PATH=VALUE ...]\n\n"
-	      "Serves the run of SPEC: peers join with the link that it writes, everybody may look "
-	      "at its\npage.  Stopping it (Ctrl-C, or a power cut) loses nothing: start it again "
-	      "with the same folder.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n"
-	      "  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
-	      "--write-spec run.json\n"
-	      "  shoal-coordinator serve run.json --data data --dir run\n",
-		stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator serve SPEC --data DIR --dir DIR [PATH=VALUE ...]\n\n"
+	"Serves the run of SPEC: peers join with the link that it writes, everybody may look "
+	"at its\npage.  Stopping it (Ctrl-C, or a power cut) loses nothing: start it again "
+	"with the same folder.\n";
+
+static const char examples[] =
+	"  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
+	"--write-spec run.json\n"
+	"  shoal-coordinator serve run.json --data data --dir run\n";
 
 static void introduce(const struct hub *h)
 {
@@ -137,16 +128,16 @@ int command_serve(int argc, char **argv)
 	const char *words[1 + SETS_MAX];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1 + SETS_MAX, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1 + SETS_MAX};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	opt.hub.port = (uint16_t)opt.port;
 	opt.hub.link_port = (uint16_t)opt.link_port;
 	opt.hub.invite_uses = (uint32_t)opt.uses;

@@ -19,28 +19,21 @@
 #define REPLY_MOST (16u << 20)
 
 static struct {
-	bool peers, print_config, help;
+	bool peers;
 } opt;
 
 static const struct option_row rows[] = {
 	{"peers", OPTION_flag, &opt.peers, NULL, 0, 0, "also every member, and why it idles"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int usage(void)
-{
-	fputs("shoal-coordinator status DIR|LINK [--peers]\n\n"
-	      "DIR is the folder of a run that is served on this machine; LINK a file with its "
-	      "join "
-	      "link, or -\nfor standard input, from anywhere.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator status run --peers\n", stdout);
-	return PROGRAM_ok;
-}
+static const char about[] =
+	"shoal-coordinator status DIR|LINK [--peers]\n\n"
+	"DIR is the folder of a run that is served on this machine; LINK a file with its "
+	"join "
+	"link, or -\nfor standard input, from anywhere.\n";
+
+static const char examples[] = "  shoal-coordinator status run --peers\n";
 
 static enum err find_link(const char *word, struct joinlink *out, struct why *why)
 {
@@ -157,7 +150,7 @@ static enum err show_peers(struct https_client *c, struct why *why)
 	}
 }
 
-static enum err status(const char *word, struct why *why)
+static enum err ask(const char *word, struct why *why)
 {
 	struct joinlink link;
 	struct https_client_config config;
@@ -187,18 +180,18 @@ int command_status(int argc, char **argv)
 	const char *words[1];
 	size_t n = 0;
 	struct why why = {0};
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		why.code = ERR_usage;
-		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	}
-	if (opt.help)
-		return usage();
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return PROGRAM_ok;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err err =
-		n ? status(words[0], &why)
+		n ? ask(words[0], &why)
 		  : err_why(&why, ERR_usage, "no folder is given: shoal-coordinator status DIR");
 	return err ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
 }

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/option.h"
+#include "base/program.h"
 #include "base/rng.h"
 #include "base/signal.h"
 #include "kernels/exec.h"
@@ -18,7 +18,6 @@
 static struct {
 	int64_t threads, runs;
 	uint64_t seconds;
-	bool help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -28,9 +27,14 @@ static const struct option_row rows[] = {
 		"timed steps at most; the median is told"},
 	{"seconds", OPTION_seconds, &opt.seconds, "10s", 1, 3600,
 		"stop timing a device after so long"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
+
+static const char about[] =
+	"shoal-peer bench [SPEC]\n\nTimes training steps of SPEC's model (else of a "
+	"10 M parameter GPT) on every device.\n";
+
+static const char examples[] = "  shoal-peer bench configs/gpt2-124m.json --seconds 1m\n";
 
 /* What is computed when no spec is named: a 10-million-parameter GPT over bytes. */
 static const struct model_config standard = {.builder = "gpt",
@@ -175,22 +179,17 @@ int bench_command(int argc, char **argv)
 	const char *words[1];
 	size_t n;
 	struct why why;
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		fprintf(stderr, "shoal-peer bench: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		fputs("shoal-peer bench [SPEC]\n\nTimes training steps of SPEC's model (else of a "
-		      "10 M parameter GPT) on every device.\n\n",
-			stdout);
-		option_help(rows, N_ROWS, stdout);
-		fputs("\nExample:\n  shoal-peer bench configs/gpt2-124m.json --seconds 1m\n",
-			stdout);
-		return 0;
-	}
-	if (bench_all(n ? words[0] : NULL, &why)) {
-		fprintf(stderr, "shoal-peer bench: %s\n", why.text);
-		return 1;
-	}
-	return signal_asked() ? 130 : 0;
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
+	if (bench_all(n ? words[0] : NULL, &why))
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
+	return signal_asked() ? PROGRAM_interrupted : PROGRAM_ok;
 }

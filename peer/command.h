@@ -2,7 +2,9 @@
 #ifndef PEER_COMMAND_H
 #define PEER_COMMAND_H
 
-/* X(word, one line of help, what follows the word) */
+#define COMMAND_PROGRAM "shoal-peer"
+
+/* X(word, what follows it, one line of help) */
 #define COMMAND_LIST(X) \
 	X(join, "[LINK]", "take part in a run") \
 	X(status, "[--dir DIR]", "what the peer of a folder does, and why it idles") \
@@ -12,7 +14,7 @@
 	X(generate, "STATE --data DIR", "write text with a saved state") \
 	X(bench, "[SPEC]", "what this machine computes: devices, tokens per second")
 
-/* Each returns the process's exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. */
+/* Each returns an enum program_status. */
 #define X(word, args, help) int word##_command(int argc, char **argv);
 COMMAND_LIST(X)
 #undef X

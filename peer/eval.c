@@ -1,7 +1,7 @@
 /* shoal-peer eval: the loss of a saved state on the validation part of its data. */
 #include <math.h>
 #include <stdio.h>
-#include "base/option.h"
+#include "base/program.h"
 #include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
@@ -11,7 +11,6 @@
 static struct {
 	const char *data, *backend;
 	int64_t threads, windows;
-	bool help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -20,9 +19,14 @@ static const struct option_row rows[] = {
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9, "validation windows to look at; 0: all"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
+
+static const char about[] =
+	"shoal-peer eval STATE --data DIR\n\nSTATE is a saved state, a snapshot, or "
+	"a folder of them.\n";
+
+static const char examples[] = "  shoal-peer eval run --data data\n";
 
 static enum err evaluate(const char *path, struct trainer_validation *v, struct why *why)
 {
@@ -61,30 +65,25 @@ int eval_command(int argc, char **argv)
 	const char *words[1];
 	size_t n;
 	struct why why;
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		fprintf(stderr, "shoal-peer eval: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		fputs("shoal-peer eval STATE --data DIR\n\nSTATE is a saved state, a snapshot, or "
-		      "a folder of them.\n\n",
-			stdout);
-		option_help(rows, N_ROWS, stdout);
-		fputs("\nExample:\n  shoal-peer eval run --data data\n", stdout);
-		return 0;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	if (n != 1 || !opt.data) {
-		fprintf(stderr,
-			"shoal-peer eval: %s is missing: shoal-peer eval STATE --data DIR\n",
+		(void)err_why(&why, ERR_usage, "%s is missing: shoal-peer eval STATE --data DIR",
 			n ? "--data DIR" : "STATE");
-		return 2;
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	}
 	struct trainer_validation v;
-	if (evaluate(words[0], &v, &why)) {
-		fprintf(stderr, "shoal-peer eval: %s\n", why.text);
-		return 1;
-	}
+	if (evaluate(words[0], &v, &why))
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	printf("eval: val_loss=%.4f val_loss_token=%.4f perplexity=%.3f tokens=%llu\n", v.per_byte,
 		v.per_token, exp(v.per_token), (unsigned long long)v.tokens);
-	return 0;
+	return PROGRAM_ok;
 }

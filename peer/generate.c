@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
-#include "base/option.h"
+#include "base/program.h"
 #include "base/rng.h"
 #include "base/signal.h"
 #include "kernels/exec.h"
@@ -21,7 +21,6 @@ static struct {
 	const char *data, *backend, *prompt;
 	int64_t threads, seed, tokens, top_k;
 	double temperature, top_p;
-	bool help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -38,9 +37,14 @@ static const struct option_row rows[] = {
 	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0, "device to compute on"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
+
+static const char about[] = "shoal-peer generate STATE [--data DIR] [--prompt TEXT]\n\n"
+			    "STATE is a saved state, a snapshot, or a folder of them.\n";
+
+static const char examples[] = "  shoal-peer generate run --data data --prompt 'In the "
+			       "beginning' --tokens 300\n";
 
 struct writer {
 	struct checkpoint saved;
@@ -195,25 +199,20 @@ int generate_command(int argc, char **argv)
 	const char *words[1];
 	size_t n;
 	struct why why;
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		fprintf(stderr, "shoal-peer generate: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		fputs("shoal-peer generate STATE [--data DIR] [--prompt TEXT]\n\n"
-		      "STATE is a saved state, a snapshot, or a folder of them.\n\n",
-			stdout);
-		option_help(rows, N_ROWS, stdout);
-		fputs("\nExample:\n  shoal-peer generate run --data data --prompt 'In the "
-		      "beginning' --tokens 300\n",
-			stdout);
-		return 0;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	if (n != 1) {
-		fputs("shoal-peer generate: STATE is missing: shoal-peer generate STATE --data "
-		      "DIR\n",
-			stderr);
-		return 2;
+		(void)err_why(
+			&why, ERR_usage, "STATE is missing: shoal-peer generate STATE --data DIR");
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	}
 	struct writer w = {0};
 	enum err e = prepare(&w, words[0], &why);
@@ -223,6 +222,6 @@ int generate_command(int argc, char **argv)
 	}
 	release(&w);
 	if (e)
-		fprintf(stderr, "shoal-peer generate: %s\n", why.text);
-	return e ? 1 : signal_asked() ? 130 : 0;
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
+	return signal_asked() ? PROGRAM_interrupted : PROGRAM_ok;
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/option.h"
+#include "base/program.h"
 #include "net/joinlink.h"
 #include "net/roster.h"
 #include "peer/command.h"
@@ -14,7 +14,6 @@
 static struct {
 	const char *dir, *name, *backend;
 	int64_t threads, windows;
-	bool print_config, help;
 } opt;
 
 static const struct option_row rows[] = {
@@ -28,25 +27,18 @@ static const struct option_row rows[] = {
 		"compute threads; 0: one per core allowed here"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static void usage(FILE *to)
-{
-	fputs("shoal-peer join [LINK]\n\n"
-	      "Takes part in the run that LINK names: the link itself, a file that holds it, or - "
-	      "for standard input.\n"
-	      "Without LINK it goes on with the run of its folder.  Ctrl-C leaves cleanly; the "
-	      "same command comes back.\n\n",
-		to);
-	option_help(rows, N_ROWS, to);
-	fputs("\nExamples:\n  shoal-peer join invite.txt --dir ~/shoal --threads 4\n"
-	      "  shoal-peer join --dir ~/shoal\n",
-		to);
-}
+static const char about[] =
+	"shoal-peer join [LINK]\n\n"
+	"Takes part in the run that LINK names: the link itself, a file that holds it, or - "
+	"for standard input.\n"
+	"Without LINK it goes on with the run of its folder.  Ctrl-C leaves cleanly; the "
+	"same command comes back.\n";
+
+static const char examples[] = "  shoal-peer join invite.txt --dir ~/shoal --threads 4\n"
+			       "  shoal-peer join --dir ~/shoal\n";
 
 /* The link that was given, else the one that the folder keeps. */
 static enum err read_link(char *word, struct joinlink *link, struct why *why)
@@ -132,24 +124,18 @@ int join_command(int argc, char **argv)
 	const char *words[1];
 	size_t n;
 	struct why why;
-	if (option_read(rows, N_ROWS, argc, argv, words, 1, &n, &why)) {
-		fprintf(stderr, "shoal-peer join: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		usage(stdout);
-		return 0;
-	}
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return 0;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = 1};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err e = take_part(n ? (char *)(uintptr_t)words[0] : NULL, &why);
 	if (e == ERR_interrupted)
-		return 130;
-	if (e) {
-		fprintf(stderr, "shoal-peer join: %s\n", why.text);
-		return e == ERR_usage ? 2 : 1;
-	}
-	return 0;
+		return PROGRAM_interrupted;
+	return e ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;
 }

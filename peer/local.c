@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/option.h"
+#include "base/program.h"
 #include "base/signal.h"
 #include "base/trace.h"
 #include "model/checkpoint.h"
@@ -25,7 +25,6 @@ struct options {
 	const char *data, *dir, *backend;
 	int64_t threads, tokens, windows;
 	uint64_t save_every;
-	bool print_config, help;
 };
 
 static struct options opt;
@@ -43,24 +42,17 @@ static const struct option_row rows[] = {
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9, "validation windows to look at; 0: all"},
 	{"save-every", OPTION_seconds, &opt.save_every, "30s", 0, 86400,
 		"time between saved states; 0: every step"},
-	{"print-config", OPTION_flag, &opt.print_config, NULL, 0, 0,
-		"print the options as a config file and stop"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static void usage(void)
-{
-	fputs("shoal-peer local SPEC [PATH=VALUE ...] --data DIR --dir DIR\n\n"
-	      "Trains alone.  A killed run resumes from the last saved state with the same bits as "
-	      "an undisturbed one.\n"
-	      "PATH=VALUE changes a member of the spec, as in train.lr=0.001.\n\n",
-		stdout);
-	option_help(rows, N_ROWS, stdout);
-	fputs("\nExample:\n  shoal-coordinator prepare book.txt --out data\n"
-	      "  shoal-peer local configs/demo.json --data data --dir run\n",
-		stdout);
-}
+static const char about[] =
+	"shoal-peer local SPEC [PATH=VALUE ...] --data DIR --dir DIR\n\n"
+	"Trains alone.  A killed run resumes from the last saved state with the same bits as "
+	"an undisturbed one.\n"
+	"PATH=VALUE changes a member of the spec, as in train.lr=0.001.\n";
+
+static const char examples[] = "  shoal-coordinator prepare book.txt --out data\n"
+			       "  shoal-peer local configs/demo.json --data data --dir run\n";
 
 struct local {
 	struct spec *spec;
@@ -274,20 +266,20 @@ static int stopped(const struct local *l)
 {
 	fprintf(stderr, "Stopped after %llu tokens; the same command goes on from there.\n",
 		(unsigned long long)tokens_of(l, l->cursor));
-	return 130;
+	return PROGRAM_interrupted;
 }
 
 static int run(struct local *l, const char **words, size_t n, struct why *why)
 {
 	if (load_spec(l, words, n, why) || take_folder(l, why))
-		return 1;
+		return PROGRAM_failed;
 	struct trainer_config how = {.spec = l->spec,
 		.corpus = l->data.corpus,
 		.backend = opt.backend,
 		.threads = (unsigned)opt.threads,
 		.stop = asked};
 	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
-		return 1;
+		return PROGRAM_failed;
 	uint64_t step_tokens = spec_step_tokens(l->spec);
 	uint64_t total = opt.tokens ? (uint64_t)opt.tokens : l->spec->train.total_tokens;
 	l->end = (total + step_tokens - 1) / step_tokens * l->spec->train.batch;
@@ -298,19 +290,19 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 		trainer_shards(l->trainer), (unsigned long long)l->data.manifest->train.tokens,
 		device);
 	if (train(l, why))
-		return 1;
+		return PROGRAM_failed;
 	if (signal_asked())
 		return stopped(l);
 	enum err e = validate(l, why);
 	if (e)
-		return e == ERR_interrupted ? stopped(l) : 1;
+		return e == ERR_interrupted ? stopped(l) : PROGRAM_failed;
 	char *path = statefile_path(&l->series, trainer_steps(l->trainer));
 	printf("local: done tokens=%llu steps=%llu val_loss=%.4f val_loss_token=%.4f state=%s\n",
 		(unsigned long long)tokens_of(l, l->cursor),
 		(unsigned long long)trainer_steps(l->trainer), l->last.per_byte, l->last.per_token,
 		path);
 	free(path);
-	return 0;
+	return PROGRAM_ok;
 }
 
 int local_command(int argc, char **argv)
@@ -318,33 +310,29 @@ int local_command(int argc, char **argv)
 	const char *words[WORDS_MAX];
 	size_t n;
 	struct why why;
-	if (option_read(rows, N_ROWS, argc, argv, words, WORDS_MAX, &n, &why)) {
-		fprintf(stderr, "shoal-peer local: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		usage();
-		return 0;
-	}
-	if (opt.print_config) {
-		option_print(rows, N_ROWS, stdout);
-		return 0;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.examples = examples,
+		.words = words,
+		.max_words = WORDS_MAX};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	const char *missing = n < 1 || strchr(words[0], '=') ? "SPEC"
 			      : !opt.data                    ? "--data DIR"
 			      : !opt.dir                     ? "--dir DIR"
 							     : NULL;
 	if (missing) {
-		fprintf(stderr,
-			"shoal-peer local: %s is missing: shoal-peer local SPEC --data DIR --dir "
-			"DIR\n",
-			missing);
-		return 2;
+		(void)err_why(&why, ERR_usage,
+			"%s is missing: shoal-peer local SPEC --data DIR --dir DIR", missing);
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	}
 	struct local l = {.lock = -1};
-	int status = run(&l, words, n, &why);
-	if (status == 1)
-		fprintf(stderr, "shoal-peer local: %s\n", why.text);
+	status = run(&l, words, n, &why);
+	if (status == PROGRAM_failed)
+		status = program_fail(COMMAND_PROGRAM, argv[0], &why);
 	trainer_free(l.trainer);
 	dataset_release(&l.data);
 	spec_free(l.spec);

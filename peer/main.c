@@ -12,7 +12,7 @@ static const struct program_command commands[] = {
 int main(int argc, char **argv)
 {
 	const struct program program = {
-		.name = "shoal-peer",
+		.name = COMMAND_PROGRAM,
 		.purpose = "trains a share of a neural network together with others",
 		.commands = commands,
 		.n_commands = sizeof commands / sizeof *commands,

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "base/clock.h"
-#include "base/option.h"
+#include "base/program.h"
 #include "peer/command.h"
 #include "peer/statusfile.h"
 
@@ -12,14 +12,14 @@
 
 static struct {
 	const char *dir;
-	bool help;
 } opt;
 
 static const struct option_row rows[] = {
 	{"dir", OPTION_text, &opt.dir, "shoal", 0, 0, "the peer's folder"},
-	{"help", OPTION_flag, &opt.help, NULL, 0, 0, "this text"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
+
+static const char about[] = "shoal-peer status [--dir DIR]\n";
 
 static void show(const struct statusfile *s)
 {
@@ -46,36 +46,34 @@ int status_command(int argc, char **argv)
 	size_t n;
 	struct why why;
 	struct statusfile s;
-	if (option_read(rows, N_ROWS, argc, argv, words, 0, &n, &why)) {
-		fprintf(stderr, "shoal-peer status: %s\n", why.text);
-		return 2;
-	}
-	if (opt.help) {
-		fputs("shoal-peer status [--dir DIR]\n\n", stdout);
-		option_help(rows, N_ROWS, stdout);
-		return 0;
-	}
+	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = N_ROWS,
+		.about = about,
+		.words = words,
+		.max_words = 0};
+	int status;
+	if (!program_options(&options, argc, argv, &n, &status))
+		return status;
 	enum err e = statusfile_read(opt.dir, &s, &why);
 	if (e == ERR_missing)
 		(void)err_why(&why, e, "no peer has run in the folder %s; name another with --dir",
 			opt.dir);
-	if (e) {
-		fprintf(stderr, "shoal-peer status: %s\n", why.text);
-		return 1;
-	}
+	if (e)
+		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	uint64_t now = clock_wall_s(), age = now > s.written_s ? now - s.written_s : 0;
 	show(&s);
 	if (kill((pid_t)s.pid, 0) && errno == ESRCH) {
 		printf("The peer has ended (it was process %lld); shoal-peer join --dir %s starts "
 		       "it again.\n",
 			(long long)s.pid, opt.dir);
-		return 1;
+		return PROGRAM_failed;
 	}
 	if (age > STALE_S) {
 		printf("Process %lld has said nothing for %llu s: it is stopped, or its disk is "
 		       "stuck.\n",
 			(long long)s.pid, (unsigned long long)age);
-		return 1;
+		return PROGRAM_failed;
 	}
-	return 0;
+	return PROGRAM_ok;
 }

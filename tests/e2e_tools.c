@@ -92,8 +92,13 @@ static void answer_for_itself(void **state)
 	holds(proc_out(PROC_RUN(0, WAIT, TOOL, "help", "prepare")), "--validation");
 	holds(proc_out(PROC_RUN(0, WAIT, TOOL, "export", "--help")), "Example");
 	holds(proc_out(PROC_RUN(0, WAIT, TOOL, "inspect", "--help")), "safetensors");
-	holds(proc_out(PROC_RUN(0, WAIT, TOOL, "prepare", "--seq", "64", "--print-config")),
-		"seq = 64\n");
+	const char *file = proc_text("%s/prepare.conf", proc_scratch());
+	const char *conf =
+		proc_out(PROC_RUN(0, WAIT, TOOL, "prepare", "--seq", "64", "--print-config"));
+	holds(conf, "seq = 64\n");
+	write_text(file, conf);
+	/* Read back it is what was asked for, and not the question once more. */
+	REFUSES(2, "no text is given", "prepare", "--config", file);
 	holds(proc_err(PROC_RUN(2, WAIT, TOOL)), "inspect");
 	REFUSES(2, "did you mean inspect?", "inspekt");
 	REFUSES(2, "there is no command", "fly");
