@@ -211,6 +211,59 @@ static void a_lost_cut_is_not_sent_twice(void **state)
 	help_peer_release(&p);
 }
 
+/* ---- the error feedback */
+
+/* The vector of a sealed contribution to a shard, 0 where it has nothing; caller frees. */
+static float *sent_vector(const struct help_peer *p, const struct standing *s, uint32_t shard)
+{
+	const size_t n = replica_count(p->replica, shard);
+	struct contribution_view view;
+	struct decoded d;
+	size_t len;
+	const uint8_t *sent = standing_sent(s, shard, &len);
+	fine(contribution_parse(sent, len, &view, &why));
+	fine(contribution_decode(&view, &p->codec, n, &d, &why));
+	float *v = alloc_must_zero(n, sizeof *v);
+	for (size_t i = 0; i < d.count; i++)
+		v[d.index ? d.index[i] : i] = d.value[i];
+	decoded_release(&d);
+	return v;
+}
+
+/* e <- v - C, with v = beta e + (base - c), exactly as it is written. */
+static void what_is_listed_leaves_the_feedback(void **state)
+{
+	(void)state;
+	struct help_peer p;
+	help_peer_open(&p, sparse);
+	struct standing *s = help_peer_begin(&p, 1, "a");
+	for (int round = 0; round < 3; round++) {
+		struct plan plan;
+		struct help_peer_records r = {.n = 0};
+		help_peer_plans(&p, HELP_PEER_STEPS, &plan, 1);
+		float *e = saved(s, "a", "error", 1), *base = saved(s, "a", "base", 1);
+		help_peer_train(s, &plan);
+		float *cut = help_peer_part(s, 1, PARAMS_value), *sent = sent_vector(&p, s, 1);
+		help_peer_give(&p, &plan, s);
+		help_peer_close(&p, &r);
+		help_peer_apply(&p, s, &r);
+		float *after = saved(s, "a", "error", 1);
+		for (size_t i = 0; i < replica_count(p.replica, 1); i++) {
+			float v = (float)(p.spec->codec.decay * (double)e[i] +
+					  ((double)base[i] - (double)cut[i]));
+			assert_true(after[i] == v - sent[i]);
+		}
+		free(e);
+		free(base);
+		free(cut);
+		free(sent);
+		free(after);
+		help_peer_drop(&r);
+	}
+	standing_free(s);
+	help_peer_release(&p);
+}
+
 /* ---- rounds that go on without */
 
 static void what_is_not_listed_stays_in_the_feedback(void **state)
@@ -428,6 +481,7 @@ int main(void)
 		TEST(alone_with_plain_averaging_it_is_the_trainer),
 		TEST(a_stop_anywhere_changes_nothing),
 		TEST(a_lost_cut_is_not_sent_twice),
+		TEST(what_is_listed_leaves_the_feedback),
 		TEST(what_is_not_listed_stays_in_the_feedback),
 		TEST(what_is_not_cut_is_dropped),
 		TEST(a_round_that_opens_again_begins_from_g),
