@@ -263,5 +263,5 @@ void api_view_health(void *hub, struct https_request *r)
 	char reason[REASON_TEXT];
 	reason_text(h->rounds, h->run.spec, clock_now_ns(), reason);
 	https_reply_json(r, json_pack("{s:b, s:s, s:s}", "ok", 1, "state",
-				    rounds_state_text(rounds_state(h->rounds)), "reason", reason));
+				    roundstate_text(rounds_state(h->rounds)), "reason", reason));
 }

@@ -6,6 +6,9 @@
 
 #define NUMBER(v) ((double)(v))
 
+#define WORD(name, moves) " " #name
+#define STATES ROUNDS_LIST(WORD)
+
 /* One row each: name, kind, help, value. */
 #define METRICS_LIST(X) \
 	X(ledger_tokens_total, counter, "tokens trained and accepted", \
@@ -13,8 +16,7 @@
 	X(run_tokens, gauge, "tokens of the whole run", NUMBER(h->run.spec->train.total_tokens)) \
 	X(rounds_closed_total, counter, "rounds closed", NUMBER(run_head(&h->run).round)) \
 	X(ledger_entries_total, counter, "ledger entries", NUMBER(run_head(&h->run).sequence)) \
-	X(state, gauge, "0 waiting, 1 open, 2 closing, 3 finishing, 4 finished", \
-		NUMBER(rounds_state(h->rounds))) \
+	X(state, gauge, "of the round machine, from 0:" STATES, NUMBER(rounds_state(h->rounds))) \
 	X(paused, gauge, "1 while the operator holds the run", NUMBER(rounds_paused(h->rounds))) \
 	X(round_seconds, gauge, "how long the open round has been open", \
 		rounds_state(h->rounds) == ROUNDS_open && now > rounds_opened_ns(h->rounds) \

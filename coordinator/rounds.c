@@ -1,4 +1,5 @@
 #include "coordinator/rounds.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,40 +20,29 @@ struct rounds {
 	bool paused, asked_last;
 	uint32_t asked_times; /* how many members were asked for the last loss */
 	uint32_t asked;       /* the last of them */
-	struct rounds_member *members;
-	bool *was_in; /* in the round before: the next one waits for it to apply that */
-	bool *near;   /* has almost caught up: the next round waits a little for it */
-	uint32_t n_members, cap_members, counts[MEMBER_STATES];
+	struct memberlist members;
 	struct spanpool pool;
 	struct waits waits;
 	struct actions actions;
 };
 
-const char *rounds_state_text(enum rounds_state s)
+/* The one setter.  A move that is not in the table is a mistake of this file. */
+static void enter(struct rounds *r, enum rounds_state to)
 {
-	static const char *const texts[] = {"waiting", "open", "closing", "finishing", "finished"};
-	return texts[s];
+	assert(roundstate_may(r->state, to));
+	log_at(round, 3, "round %llu: %s, was %s", (unsigned long long)r->round,
+		roundstate_text(to), roundstate_text(r->state));
+	r->state = to;
 }
 
-/* ---- members */
-
-/* The one setter. */
 static void move(struct rounds *r, uint32_t member, enum member_state to, uint64_t now)
 {
-	struct rounds_member *m = &r->members[member];
-	if (m->state == to || !memberstate_may(m->state, to))
-		return;
-	r->counts[m->state]--;
-	r->counts[to]++;
-	log_at(round, 2, "member %u: %s, was %s", member, memberstate_text(to),
-		memberstate_text(m->state));
-	m->state = to;
-	m->since_ns = now;
+	memberlist_move(&r->members, member, to, now);
 }
 
 static struct rounds_member *find(const struct rounds *r, uint32_t member)
 {
-	return member < r->n_members && r->members[member].known ? &r->members[member] : NULL;
+	return memberlist_find(&r->members, member);
 }
 
 static void push(struct rounds *r, enum rounds_action_kind kind, uint32_t member)
@@ -73,7 +63,7 @@ struct rounds *rounds_new(const struct rounds_config *config)
 	r->waits.spec = &config->spec->round;
 	r->waits.closed_ns = config->now;
 	if (r->ledger_tokens >= r->spec->train.total_tokens)
-		r->state = ROUNDS_finishing;
+		enter(r, ROUNDS_finishing);
 	return r;
 }
 
@@ -81,9 +71,7 @@ void rounds_free(struct rounds *r)
 {
 	if (!r)
 		return;
-	free(r->members);
-	free(r->was_in);
-	free(r->near);
+	memberlist_release(&r->members);
 	spanpool_release(&r->pool);
 	actions_release(&r->actions);
 	free(r);
@@ -109,16 +97,13 @@ static void take_back(struct rounds *r, struct rounds_member *m, uint64_t done)
 /* Who held rounds up is left out, but only while the others are enough without it. */
 static bool leaves_out(const struct rounds *r)
 {
-	uint32_t welcome = 0;
-	for (uint32_t i = 0; i < r->n_members; i++)
-		welcome += r->members[i].state == MEMBER_ready &&
-			   budget_welcome(&r->members[i].patience, r->round);
+	uint32_t welcome = memberlist_welcome(&r->members, r->round);
 	return welcome && welcome >= r->spec->round.peers_min;
 }
 
 static void assign(struct rounds *r, uint32_t member, uint64_t now)
 {
-	struct rounds_member *m = &r->members[member];
+	struct rounds_member *m = &r->members.at[member];
 	m->assigned = true;
 	m->steps = budget_steps(r->spec, m->speed);
 	m->steps_done = m->shards_in = 0;
@@ -132,49 +117,30 @@ static void open_round(struct rounds *r, uint64_t now)
 {
 	bool leave_out = leaves_out(r);
 	r->planned_tokens = 0;
-	for (uint32_t i = 0; i < r->n_members; i++) {
-		struct rounds_member *m = &r->members[i];
+	for (uint32_t i = 0; i < r->members.n; i++) {
+		struct rounds_member *m = &r->members.at[i];
 		/* the round waited for it, in vain */
-		if (r->was_in[i] && m->state == MEMBER_syncing && r->spec->round.quorum >= 1)
+		if (m->was_in && m->state == MEMBER_syncing && r->spec->round.quorum >= 1)
 			budget_held_up(&m->patience, r->round);
-		m->assigned = r->was_in[i] = r->near[i] = false;
+		m->assigned = m->was_in = m->near = false;
 		if (m->state == MEMBER_ready &&
 			(!leave_out || budget_welcome(&m->patience, r->round)))
 			assign(r, i, now);
 	}
-	r->state = ROUNDS_open;
+	enter(r, ROUNDS_open);
 	r->waits.opened_ns = now;
 	r->waits.quorum_ns = 0;
 	push(r, ROUNDS_open_round, 0);
 }
 
-/* Members that were in the last round and are still linked but have not applied it. */
-static uint32_t still_applying(const struct rounds *r)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < r->n_members; i++)
-		n += r->was_in[i] && r->members[i].state == MEMBER_syncing;
-	return n;
-}
-
-/* Members that are about to reach the head: without this a newcomer would run behind rounds shorter
- * than its catching up. */
-static uint32_t nearly_there(const struct rounds *r)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < r->n_members; i++)
-		n += r->near[i] && r->members[i].state == MEMBER_syncing;
-	return n;
-}
-
 static void check_open(struct rounds *r, uint64_t now)
 {
 	if (r->state != ROUNDS_waiting || r->paused ||
-		r->counts[MEMBER_ready] < r->spec->round.peers_min)
+		r->members.counts[MEMBER_ready] < r->spec->round.peers_min)
 		return;
-	if (still_applying(r) && now < waits_settle(&r->waits))
+	if (memberlist_applying(&r->members) && now < waits_settle(&r->waits))
 		return;
-	if (nearly_there(r) && now < waits_welcome(&r->waits))
+	if (memberlist_near(&r->members) && now < waits_welcome(&r->waits))
 		return;
 	open_round(r, now);
 }
@@ -194,7 +160,7 @@ static uint64_t patience(const struct rounds *r, const struct rounds_member *m, 
 
 static void drop(struct rounds *r, uint32_t member, uint64_t now)
 {
-	struct rounds_member *m = &r->members[member];
+	struct rounds_member *m = &r->members.at[member];
 	take_back(r, m, 0);
 	m->assigned = false;
 	m->n_spans = 0;
@@ -209,14 +175,14 @@ static void drop(struct rounds *r, uint32_t member, uint64_t now)
 static void finish_round(struct rounds *r, uint32_t n_in)
 {
 	if (!n_in) {
-		r->state = ROUNDS_waiting;
+		enter(r, ROUNDS_waiting);
 		push(r, ROUNDS_abandon, 0);
 		return;
 	}
-	for (uint32_t i = 0; i < r->n_members; i++)
-		if (is_in(r, &r->members[i]))
-			take_back(r, &r->members[i], r->members[i].sequences_in);
-	r->state = ROUNDS_closing;
+	for (uint32_t i = 0; i < r->members.n; i++)
+		if (is_in(r, &r->members.at[i]))
+			take_back(r, &r->members.at[i], r->members.at[i].sequences_in);
+	enter(r, ROUNDS_closing);
 	push(r, ROUNDS_close_round, 0);
 }
 
@@ -225,17 +191,17 @@ static void check_close(struct rounds *r, uint64_t now)
 	if (r->state != ROUNDS_open)
 		return;
 	uint32_t assigned = 0, in = 0;
-	for (uint32_t i = 0; i < r->n_members; i++) {
-		assigned += r->members[i].assigned;
-		in += is_in(r, &r->members[i]);
+	for (uint32_t i = 0; i < r->members.n; i++) {
+		assigned += r->members.at[i].assigned;
+		in += is_in(r, &r->members.at[i]);
 	}
 	double quorum = r->spec->round.quorum;
 	if (!r->waits.quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
 		r->waits.quorum_ns = now;
 	uint32_t left = assigned - in;
 	uint64_t length = left ? waits_length(&r->waits) : 0;
-	for (uint32_t i = 0; left && i < r->n_members; i++) {
-		struct rounds_member *m = &r->members[i];
+	for (uint32_t i = 0; left && i < r->members.n; i++) {
+		struct rounds_member *m = &r->members.at[i];
 		if (!m->assigned || is_in(r, m) || now < patience(r, m, length))
 			continue;
 		drop(r, i, now);
@@ -245,27 +211,17 @@ static void check_close(struct rounds *r, uint64_t now)
 		finish_round(r, in);
 }
 
-/* The next one after who was asked last, so that a member which never answers is asked once. */
-static uint32_t next_ready(const struct rounds *r)
-{
-	for (uint32_t k = 1; k <= r->n_members; k++) {
-		uint32_t i = (r->asked + k) % r->n_members;
-		if (r->members[i].state == MEMBER_ready)
-			return i;
-	}
-	return UINT32_MAX;
-}
-
 static void check_finish(struct rounds *r, uint64_t now)
 {
 	if (r->state != ROUNDS_finishing || (r->asked_last && now < waits_answer(&r->waits)))
 		return;
 	if (r->asked_times == LAST_ASKED) {
-		r->state = ROUNDS_finished; /* without: the model is there all the same */
+		enter(r, ROUNDS_finished); /* without: the model is there all the same */
 		push(r, ROUNDS_finish, 0);
 		return;
 	}
-	uint32_t member = next_ready(r);
+	/* After who was asked last, so that a member which never answers is asked once. */
+	uint32_t member = memberlist_next_ready(&r->members, r->asked);
 	r->asked_last = member != UINT32_MAX;
 	if (!r->asked_last)
 		return;
@@ -286,39 +242,22 @@ static void check(struct rounds *r, uint64_t now)
 
 void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now)
 {
-	if (member >= ROUNDS_MEMBERS_MAX)
-		return;
-	if (member >= r->cap_members) {
-		uint32_t cap = member + 1 > 2 * r->cap_members ? member + 1 : 2 * r->cap_members;
-		r->members = alloc_must_resize(r->members, cap, sizeof *r->members);
-		r->was_in = alloc_must_resize(r->was_in, cap, sizeof *r->was_in);
-		r->near = alloc_must_resize(r->near, cap, sizeof *r->near);
-		memset(r->members + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->members);
-		memset(r->was_in + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->was_in);
-		memset(r->near + r->cap_members, 0, (cap - r->cap_members) * sizeof *r->near);
-		r->cap_members = cap;
-	}
-	if (member >= r->n_members)
-		r->n_members = member + 1;
-	struct rounds_member *m = &r->members[member];
-	if (m->known)
-		return;
-	*m = (struct rounds_member){.known = true, .state = MEMBER_away, .since_ns = now};
-	r->counts[MEMBER_away]++;
+	memberlist_add(&r->members, member, now);
 }
 
 void rounds_restore_open(
 	struct rounds *r, uint32_t member, const struct span *spans, uint32_t n, uint64_t steps)
 {
 	struct rounds_member *m = find(r, member);
-	if (!m || n > SPAN_MAX)
+	if (!m || n > SPAN_MAX || (r->state != ROUNDS_waiting && r->state != ROUNDS_open))
 		return;
 	m->assigned = true;
 	m->steps = steps;
 	m->n_spans = n;
 	memcpy(m->spans, spans, n * sizeof *spans);
 	r->planned_tokens += steps * spec_step_tokens(r->spec);
-	r->state = ROUNDS_open;
+	if (r->state == ROUNDS_waiting)
+		enter(r, ROUNDS_open);
 }
 
 void rounds_restored(struct rounds *r, uint64_t now)
@@ -344,7 +283,7 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	struct rounds_member *m = find(r, member);
 	if (!m || m->state != MEMBER_syncing)
 		return;
-	if (r->was_in[member])
+	if (m->was_in)
 		arrivals_add(&r->waits.applied, now - r->waits.closed_ns);
 	move(r, member, MEMBER_ready, now);
 	if (m->assigned && r->state == ROUNDS_open) {
@@ -359,7 +298,7 @@ void rounds_on_near(struct rounds *r, uint32_t member, uint64_t now)
 {
 	struct rounds_member *m = find(r, member);
 	if (m && m->state == MEMBER_syncing)
-		r->near[member] = true;
+		m->near = true;
 	check(r, now);
 }
 
@@ -428,10 +367,10 @@ void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 	r->ledger_tokens = ledger_tokens;
 	r->waits.closed_ns = now;
 	r->round++;
-	r->state = ledger_tokens >= r->spec->train.total_tokens ? ROUNDS_finishing : ROUNDS_waiting;
-	for (uint32_t i = 0; i < r->n_members; i++) {
-		struct rounds_member *m = &r->members[i];
-		r->was_in[i] = m->assigned;
+	enter(r, ledger_tokens >= r->spec->train.total_tokens ? ROUNDS_finishing : ROUNDS_waiting);
+	for (uint32_t i = 0; i < r->members.n; i++) {
+		struct rounds_member *m = &r->members.at[i];
+		m->was_in = m->assigned;
 		m->assigned = false;
 		m->n_spans = 0;
 		/* whoever is linked now has an older head than the ledger */
@@ -446,7 +385,7 @@ void rounds_on_last_validation(struct rounds *r, uint64_t now)
 	(void)now;
 	if (r->state != ROUNDS_finishing)
 		return;
-	r->state = ROUNDS_finished;
+	enter(r, ROUNDS_finished);
 	push(r, ROUNDS_finish, 0);
 }
 
@@ -469,17 +408,18 @@ struct rounds_action rounds_next(struct rounds *r)
 uint64_t rounds_deadline(const struct rounds *r)
 {
 	uint64_t at = UINT64_MAX;
-	if (r->state == ROUNDS_waiting && r->counts[MEMBER_ready] >= r->spec->round.peers_min) {
-		uint64_t late = still_applying(r) ? waits_settle(&r->waits) : 0,
-			 new = nearly_there(r) ? waits_welcome(&r->waits) : 0;
+	if (r->state == ROUNDS_waiting &&
+		r->members.counts[MEMBER_ready] >= r->spec->round.peers_min) {
+		uint64_t late = memberlist_applying(&r->members) ? waits_settle(&r->waits) : 0,
+			 new = memberlist_near(&r->members) ? waits_welcome(&r->waits) : 0;
 		at = late > new ? late : new;
 		at = at ? at : UINT64_MAX;
 	}
 	if (r->state == ROUNDS_finishing && r->asked_last)
 		return waits_answer(&r->waits);
 	uint64_t length = r->state == ROUNDS_open ? waits_length(&r->waits) : 0;
-	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->n_members; i++) {
-		const struct rounds_member *m = &r->members[i];
+	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->members.n; i++) {
+		const struct rounds_member *m = &r->members.at[i];
 		if (m->assigned && !is_in(r, m) && patience(r, m, length) < at)
 			at = patience(r, m, length);
 	}
@@ -500,7 +440,7 @@ uint64_t rounds_round(const struct rounds *r)
 
 uint32_t rounds_members(const struct rounds *r)
 {
-	return r->n_members;
+	return r->members.n;
 }
 
 const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member)
@@ -510,7 +450,7 @@ const struct rounds_member *rounds_member(const struct rounds *r, uint32_t membe
 
 uint32_t rounds_count(const struct rounds *r, enum member_state s)
 {
-	return r->counts[s];
+	return r->members.counts[s];
 }
 
 uint64_t rounds_cursor(const struct rounds *r)
@@ -541,7 +481,7 @@ bool rounds_paused(const struct rounds *r)
 
 uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
 {
-	uint32_t late = still_applying(r), new = nearly_there(r);
+	uint32_t late = memberlist_applying(&r->members), new = memberlist_near(&r->members);
 	*until_ns = late ? waits_settle(&r->waits) : waits_welcome(&r->waits);
 	return late + new;
 }

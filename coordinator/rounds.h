@@ -3,11 +3,8 @@
  * and the time go in, actions come out; no clock, socket, disk or randomness.  Same events in the
  * same order: same actions.  Times are nanoseconds of any monotonic clock.  Members are named by
  * their number on the roster.
- *
- *   waiting --enough ready--> open --all or quorum in, others late or lost--> closing
- * --committed--> waiting ... | nobody left                                      | total_tokens
- * reached v                                                  v waiting (same round again) finishing
- * --final loss--> finished
+ * A round opens when enough members are ready, closes when all or a quorum are in and the others
+ * are late or lost, and is opened again when nobody is left in it; roundstate.h has the moves.
  */
 #ifndef COORDINATOR_ROUNDS_H
 #define COORDINATOR_ROUNDS_H
@@ -16,38 +13,10 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "coordinator/actions.h"
-#include "coordinator/budget.h"
-#include "coordinator/memberstate.h"
+#include "coordinator/memberlist.h"
+#include "coordinator/roundstate.h"
 #include "model/spec.h"
 #include "round/span.h"
-
-#define ROUNDS_MEMBERS_MAX 16384u
-
-enum rounds_state {
-	ROUNDS_waiting,
-	ROUNDS_open,
-	ROUNDS_closing,
-	ROUNDS_finishing,
-	ROUNDS_finished
-};
-const char *rounds_state_text(enum rounds_state s);
-
-/* What the outside may see of a member. */
-struct rounds_member {
-	enum member_state state;
-	bool known;
-	uint64_t since_ns; /* of the state */
-	bool assigned;     /* has a part in the open round (also while its link is down) */
-	struct span spans[SPAN_MAX];
-	uint32_t n_spans;
-	uint64_t steps;      /* inner steps asked for */
-	uint64_t steps_done; /* as its heartbeats say */
-	uint32_t shards_in;
-	uint64_t tokens_in;    /* what the accepted contribution claims */
-	uint64_t sequences_in; /* the same in sequences */
-	struct budget_patience patience;
-	double speed; /* tokens per second while computing; 0: not known yet */
-};
 
 struct rounds;
 

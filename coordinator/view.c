@@ -86,8 +86,7 @@ static const char *member_reason(const struct hub *h, const struct hub_member *m
 {
 	if (who->removed)
 		return "removed by the operator";
-	if (r && r->state == MEMBER_ready &&
-		!budget_welcome(&r->patience, rounds_round(h->rounds)))
+	if (r && r->state == MEMBER_ready && !budget_welcome(&r->patience, rounds_round(h->rounds)))
 		return "is left out for some rounds: it held up the last one that it was in";
 	if (m->linked && m->told.reason[0])
 		return m->told.reason;
@@ -291,7 +290,7 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	put(at, "round", count(head.round));
 	put(at, "hash", hex(&head.hash));
 	put(doc, "run", view_run(h));
-	put(doc, "state", json_string(rounds_state_text(rounds_state(h->rounds))));
+	put(doc, "state", json_string(roundstate_text(rounds_state(h->rounds))));
 	put(doc, "reason", json_string(reason));
 	put(doc, "paused", json_boolean(rounds_paused(h->rounds)));
 	put(doc, "round", count(rounds_round(h->rounds)));
