@@ -100,20 +100,6 @@ void buf_put_u64(struct buf *b, uint64_t v)
 	put_le(b, v, 8);
 }
 
-void buf_put_f32(struct buf *b, float v)
-{
-	uint32_t bits;
-	memcpy(&bits, &v, sizeof bits);
-	put_le(b, bits, 4);
-}
-
-void buf_put_f64(struct buf *b, double v)
-{
-	uint64_t bits;
-	memcpy(&bits, &v, sizeof bits);
-	put_le(b, bits, 8);
-}
-
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list args, again;

@@ -27,8 +27,6 @@ void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v);
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
-void buf_put_f32(struct buf *b, float v);
-void buf_put_f64(struct buf *b, double v);
 /* A NUL follows the text but is not counted, so data is a string after it. */
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Caller frees; NULL when the buffer had failed; b is empty again either way. */
@@ -49,7 +47,5 @@ uint8_t rd_u8(struct rd *r);
 uint16_t rd_u16(struct rd *r);
 uint32_t rd_u32(struct rd *r);
 uint64_t rd_u64(struct rd *r);
-float rd_f32(struct rd *r);
-double rd_f64(struct rd *r);
 
 #endif

@@ -76,19 +76,3 @@ uint64_t rd_u64(struct rd *r)
 {
 	return get_le(r, 8);
 }
-
-float rd_f32(struct rd *r)
-{
-	uint32_t bits = rd_u32(r);
-	float v;
-	memcpy(&v, &bits, sizeof v);
-	return v;
-}
-
-double rd_f64(struct rd *r)
-{
-	uint64_t bits = rd_u64(r);
-	double v;
-	memcpy(&v, &bits, sizeof v);
-	return v;
-}

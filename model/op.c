@@ -1,5 +1,4 @@
 #include "model/op.h"
-#include <string.h>
 #include "model/graph.h"
 
 #define X(id, name) extern const struct op_def op_##name;
@@ -15,14 +14,6 @@ static const struct op_def *const table[OP_COUNT] = {
 const struct op_def *op_def(enum op op)
 {
 	return (unsigned)op < OP_COUNT ? table[op] : NULL;
-}
-
-enum op op_find(const char *name)
-{
-	for (int i = 1; i < OP_COUNT; i++)
-		if (!strcmp(table[i]->name, name))
-			return (enum op)i;
-	return OP_none;
 }
 
 enum err op_wrong_shape(const struct graph *g, const struct node *n, uint32_t input,

@@ -82,7 +82,6 @@ struct op_def {
 };
 
 const struct op_def *op_def(enum op op); /* never NULL for a listed op */
-enum op op_find(const char *name);       /* OP_none when unknown */
 
 /* ---- for the files of the ops
  * ERR_shape with "linear: input 1 (h.0.attn.c_attn.weight) is [96,32], must be [O,32]". */

@@ -39,11 +39,6 @@ void dial_free(struct dial *d, uint64_t linger_ns)
 	free(d);
 }
 
-const uint8_t *dial_key(const struct dial *d)
-{
-	return d->key;
-}
-
 struct zsock *dial_socket(struct dial *d)
 {
 	return &d->z;
@@ -147,9 +142,4 @@ uint64_t dial_again(struct dial *d, uint64_t now_ns)
 	d->state = DIAL_waiting;
 	d->due_ns = now_ns + wait;
 	return wait;
-}
-
-uint64_t dial_due(const struct dial *d)
-{
-	return d->state == DIAL_standing ? UINT64_MAX : d->due_ns;
 }

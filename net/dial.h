@@ -16,7 +16,6 @@ struct dial;
 struct dial *dial_new(const struct link_config *config, void *context, const char *address,
 	const uint8_t key[static LINK_KEY]);
 void dial_free(struct dial *d, uint64_t linger_ns);
-const uint8_t *dial_key(const struct dial *d);
 struct zsock *dial_socket(struct dial *d);   /* its socket is NULL while there is none */
 uint32_t dial_attempt(const struct dial *d); /* number of the attempt, names the connection */
 
@@ -28,7 +27,5 @@ enum dial_news dial_turn(struct dial *d, uint64_t now_ns, struct why *why);
 void dial_settled(struct dial *d);
 /* Close and wait for the next attempt; returns how long. */
 uint64_t dial_again(struct dial *d, uint64_t now_ns);
-/* When dial_turn has something to do by itself; UINT64_MAX: only the monitor. */
-uint64_t dial_due(const struct dial *d);
 
 #endif

@@ -395,16 +395,6 @@ enum err blob_part_put(struct blob_part *p, const void *bytes, size_t n, struct 
 	return ERR_OK;
 }
 
-enum err blob_part_restart(struct blob_part *p, struct why *why)
-{
-	if (ftruncate(p->fd, 0) != 0)
-		return file_why(why, "shorten", p->path, errno);
-	forget(p->store, p->have);
-	p->store->promised += p->have;
-	p->have = 0;
-	return ERR_OK;
-}
-
 /* The file is whole: true to its name, on the disk, and then under its name. */
 static enum err publish(struct blob_part *p, struct why *why)
 {

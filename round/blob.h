@@ -58,8 +58,6 @@ uint64_t blob_part_have(const struct blob_part *p); /* bytes so far: where to go
 /* The next bytes; ERR_toobig beyond size. */
 enum err blob_part_put(
 	struct blob_part *p, const void *bytes, size_t n, struct why *why) MUST_CHECK;
-/* Throws away what there is, to begin anew. */
-enum err blob_part_restart(struct blob_part *p, struct why *why) MUST_CHECK;
 /* All there and true: it becomes a blob.  ERR_truncated keeps the part; ERR_hash removes it.  Ends
  * p in every case. */
 enum err blob_part_commit(struct blob_part *p, struct why *why) MUST_CHECK;

@@ -120,13 +120,3 @@ enum err gate_check(const struct gate_expect *e, const uint8_t *bytes, size_t le
 	out->id = contribution_id(&v);
 	return ERR_OK;
 }
-
-void gate_count(struct gate_counts *c, enum err code)
-{
-	if (code == ERR_OK) {
-		c->passed++;
-		return;
-	}
-	c->refused++;
-	c->by_code[(unsigned)code < GATE_CODES ? (unsigned)code : 0]++;
-}

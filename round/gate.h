@@ -1,7 +1,7 @@
 /*
  * What a received contribution must be to count.  Everything the receiver can know is in struct
  * gate_expect; the check is a pure function of it and of the bytes.  Whoever is refused gets the
- * code and the sentence, and the refusal is counted.
+ * code and the sentence.
  */
 #ifndef ROUND_GATE_H
 #define ROUND_GATE_H
@@ -53,15 +53,5 @@ struct gate_passed {
  * ERR_nomem is the receiver's own fault and no refusal. */
 enum err gate_check(const struct gate_expect *e, const uint8_t *bytes, size_t len,
 	struct gate_passed *out, struct why *why) MUST_CHECK;
-
-/* ---- counters */
-#define GATE_CODES 64
-
-struct gate_counts {
-	uint64_t passed, refused, by_code[GATE_CODES];
-};
-
-/* ERR_OK counts as passed, everything else as refused. */
-void gate_count(struct gate_counts *c, enum err code);
 
 #endif

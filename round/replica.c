@@ -61,11 +61,6 @@ enum err replica_set(struct replica *r, uint32_t shard, const float *params)
 	return ERR_OK;
 }
 
-uint32_t replica_shards(const struct replica *r)
-{
-	return r->n_shards;
-}
-
 size_t replica_count(const struct replica *r, uint32_t shard)
 {
 	return r->shards[shard].state.n;
@@ -133,11 +128,6 @@ enum err replica_propose(struct replica *r, uint32_t shard, const struct rule_in
 	r->proposed = true;
 	*state = r->next_hash;
 	return ERR_OK;
-}
-
-const struct shardstate *replica_proposed(const struct replica *r)
-{
-	return r->proposed ? &r->next : NULL;
 }
 
 enum err replica_commit(struct replica *r, const struct ledger_entry *e, struct why *why)

@@ -30,7 +30,6 @@ void replica_free(struct replica *r); /* NULL-safe */
 /* Initial parameters of a shard; ERR_state once anything has been applied or loaded. */
 enum err replica_set(struct replica *r, uint32_t shard, const float *params) MUST_CHECK;
 
-uint32_t replica_shards(const struct replica *r);
 size_t replica_count(const struct replica *r, uint32_t shard);
 const float *replica_params(const struct replica *r, uint32_t shard);
 const float *replica_momentum(const struct replica *r, uint32_t shard); /* NULL: rule has none */
@@ -44,8 +43,6 @@ struct hash replica_hash_all(struct replica *r);
  * first. */
 enum err replica_propose(struct replica *r, uint32_t shard, const struct rule_input *inputs,
 	size_t count, struct hash *state, struct why *why) MUST_CHECK;
-/* The outcome that was proposed, for saving; NULL when there is none. */
-const struct shardstate *replica_proposed(const struct replica *r);
 /* Take the proposed outcome over: e must be for its shard and round (ERR_state) and list its hash
  * (ERR_hash). */
 enum err replica_commit(

@@ -18,13 +18,11 @@ static void what_is_put_is_read(void **state)
 	buf_put_u16(&b, 0x1234);
 	buf_put_u32(&b, 0xdeadbeef);
 	buf_put_u64(&b, 0x0123456789abcdefull);
-	buf_put_f32(&b, -1.5f);
-	buf_put_f64(&b, 0x1p-1074);
 	buf_put(&b, "xyz", 3);
 	buf_put(&b, NULL, 0);
 	buf_printf(&b, "%d!", 42);
 	assert_true(buf_ok(&b));
-	assert_int_equal(b.len, 1 + 2 + 4 + 8 + 4 + 8 + 3 + 3);
+	assert_int_equal(b.len, 1 + 2 + 4 + 8 + 3 + 3);
 	assert_string_equal((char *)b.data + b.len - 3, "42!");
 	static const uint8_t start[] = {0xab, 0x34, 0x12, 0xef, 0xbe, 0xad, 0xde, 0xef};
 	assert_memory_equal(b.data, start, sizeof start);
@@ -35,8 +33,6 @@ static void what_is_put_is_read(void **state)
 	assert_int_equal(rd_u16(&r), 0x1234);
 	assert_int_equal(rd_u32(&r), 0xdeadbeef);
 	assert_true(rd_u64(&r) == 0x0123456789abcdefull);
-	assert_true(rd_f32(&r) == -1.5f);
-	assert_true(rd_f64(&r) == 0x1p-1074);
 	char text[3];
 	rd_copy(&r, text, 3);
 	assert_memory_equal(text, "xyz", 3);

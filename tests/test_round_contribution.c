@@ -380,20 +380,6 @@ static void each_wrong_payload_is_refused(void **state)
 	free(values);
 }
 
-static void refusals_are_counted(void **state)
-{
-	(void)state;
-	struct gate_counts counts = {0};
-	gate_count(&counts, ERR_OK);
-	gate_count(&counts, ERR_norm);
-	gate_count(&counts, ERR_norm);
-	gate_count(&counts, (enum err)10000);
-	assert_int_equal(counts.passed, 1);
-	assert_int_equal(counts.refused, 3);
-	assert_int_equal(counts.by_code[ERR_norm], 2);
-	assert_int_equal(counts.by_code[0], 1);
-}
-
 static void no_memory_is_not_the_senders_fault(void **state)
 {
 	(void)state;
@@ -428,7 +414,6 @@ int main(void)
 		cmocka_unit_test(each_wrong_sender_is_refused),
 		cmocka_unit_test(each_wrong_claim_is_refused),
 		cmocka_unit_test(each_wrong_payload_is_refused),
-		cmocka_unit_test(refusals_are_counted),
 		cmocka_unit_test(no_memory_is_not_the_senders_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
