@@ -55,62 +55,63 @@ static enum err open_read(const char *path, int *fd, struct stat *st, struct why
 	return file_why(why, "read", path, e);
 }
 
-/* Read fd to its end into *bytes, which has room for cap - 1 bytes and a NUL. */
-static enum err read_all(int fd, const char *path, size_t max, size_t cap, uint8_t **bytes,
-	size_t *len, struct why *why)
+struct reading {
+	int fd;
+	const char *path;
+	size_t max, cap; /* bytes allowed; room in bytes, for a NUL too */
+	uint8_t *bytes;
+	size_t len;
+};
+
+/* To the end of the file, and a NUL after it. */
+static enum err read_all(struct reading *r, struct why *why)
 {
-	size_t n = 0;
-	for (;;) {
-		if (n + 1 >= cap) {
-			cap = cap > max / 2 ? max + 2 : cap * 2;
-			uint8_t *more = alloc_try_resize(*bytes, cap, 1);
+	for (ssize_t got = 1; got != 0;) {
+		if (r->len + 1 >= r->cap) {
+			size_t cap = r->cap > r->max / 2 ? r->max + 2 : r->cap * 2;
+			uint8_t *more = alloc_try_resize(r->bytes, cap, 1);
 			if (!more)
-				return file_why(why, "read", path, ENOMEM);
-			*bytes = more;
+				return file_why(why, "read", r->path, ENOMEM);
+			r->bytes = more;
+			r->cap = cap;
 		}
-		ssize_t got = read(fd, *bytes + n, cap - 1 - n);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return file_why(why, "read", path, errno);
-		n += (size_t)got;
-		if (n > max)
-			return too_big(path, max, why);
-		if (got == 0)
-			break;
+		got = read(r->fd, r->bytes + r->len, r->cap - 1 - r->len);
+		if (got < 0 && errno != EINTR)
+			return file_why(why, "read", r->path, errno);
+		r->len += got > 0 ? (size_t)got : 0;
+		if (r->len > r->max)
+			return too_big(r->path, r->max, why);
 	}
-	(*bytes)[n] = 0;
-	*len = n;
+	r->bytes[r->len] = 0;
 	return ERR_OK;
 }
 
 enum err file_read(const char *path, size_t max, uint8_t **bytes, size_t *len, struct why *why)
 {
-	int fd;
 	struct stat st;
+	struct reading r = {.path = path, .max = max < SIZE_MAX / 2 ? max : SIZE_MAX / 2};
 	*bytes = NULL;
 	*len = 0;
-	if (max > SIZE_MAX / 2)
-		max = SIZE_MAX / 2;
-	enum err err = open_read(path, &fd, &st, why);
+	enum err err = open_read(path, &r.fd, &st, why);
 	if (err)
 		return err;
 	// The size only sizes the first try; pipes and /proc say 0, and files may grow meanwhile.
 	uint64_t size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-	size_t cap = size > 0 ? (size_t)(size < max ? size : max) + 2 : READ_FIRST;
-	uint8_t *got = NULL;
-	if (size > max)
-		err = too_big(path, max, why);
-	else if (!(got = alloc_try_resize(NULL, cap, 1)))
+	r.cap = size > 0 ? (size_t)(size < r.max ? size : r.max) + 2 : READ_FIRST;
+	if (size > r.max)
+		err = too_big(path, r.max, why);
+	else if (!(r.bytes = alloc_try_resize(NULL, r.cap, 1)))
 		err = file_why(why, "read", path, ENOMEM);
 	else
-		err = read_all(fd, path, max, cap, &got, len, why);
-	close(fd);
-	if (err)
-		free(got);
-	else
-		*bytes = got;
-	return err;
+		err = read_all(&r, why);
+	close(r.fd);
+	if (err) {
+		free(r.bytes);
+		return err;
+	}
+	*bytes = r.bytes;
+	*len = r.len;
+	return ERR_OK;
 }
 
 enum err file_write(const char *path, const void *bytes, size_t n, int mode, struct why *why)

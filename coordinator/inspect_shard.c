@@ -42,20 +42,24 @@ static void show(const struct checkpoint *c, const struct tensor *t)
 	putchar('\n');
 }
 
+static void show_all(const struct checkpoint *c)
+{
+	printf("%s\n%5s  %14s  %-28s  %-16s  %11s  %10s  %11s  %11s\n", c->path, "shard",
+		"first element", "parameter", "shape", "mean", "deviation", "least", "most");
+	for (uint32_t k = 0; k < c->graph->n_shards; k++)
+		for (uint32_t i = 0; i < c->graph->n_tensors; i++) {
+			const struct tensor *t = &c->graph->tensors[i];
+			if (t->role == TENSOR_param && t->shard == k)
+				show(c, t);
+		}
+}
+
 enum err inspect_shard(const struct inspect *i, struct why *why)
 {
 	struct checkpoint c;
 	enum err err = checkpoint_open(i->path, &c, NULL, why);
-	if (!err) {
-		printf("%s\n%5s  %14s  %-28s  %-16s  %11s  %10s  %11s  %11s\n", c.path, "shard",
-			"first element", "parameter", "shape", "mean", "deviation", "least",
-			"most");
-		for (uint32_t k = 0; k < c.graph->n_shards; k++)
-			for (uint32_t t = 0; t < c.graph->n_tensors; t++)
-				if (c.graph->tensors[t].role == TENSOR_param &&
-					c.graph->tensors[t].shard == k)
-					show(&c, &c.graph->tensors[t]);
-	}
+	if (!err)
+		show_all(&c);
 	checkpoint_close(&c);
 	return err;
 }

@@ -1,12 +1,10 @@
 #include "net/dial.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/rng.h"
+#include "net/backoff.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DOUBLINGS 20
 
 enum dial_state { DIAL_waiting, DIAL_reaching, DIAL_shaking, DIAL_standing };
 
@@ -18,7 +16,8 @@ struct dial {
 	struct zsock z;
 	enum dial_state state;
 	uint64_t due_ns; // of the next attempt, or of giving this one up
-	uint32_t attempt, failures;
+	uint32_t attempt;
+	struct backoff backoff;
 };
 
 struct dial *dial_new(const struct link_config *config, void *context, const char *address,
@@ -29,6 +28,7 @@ struct dial *dial_new(const struct link_config *config, void *context, const cha
 	d->context = context;
 	snprintf(d->address, sizeof d->address, "%s", address);
 	memcpy(d->key, key, LINK_KEY);
+	backoff_init(&d->backoff, config->seed, config->retry_least_ns, config->retry_most_ns);
 	return d;
 }
 
@@ -124,20 +124,12 @@ enum dial_news dial_turn(struct dial *d, uint64_t now_ns, struct why *why)
 
 void dial_settled(struct dial *d)
 {
-	d->failures = 0;
+	backoff_reset(&d->backoff);
 }
 
 uint64_t dial_again(struct dial *d, uint64_t now_ns)
 {
-	const struct link_config *c = d->config;
-	uint64_t wait = c->retry_least_ns;
-	for (uint32_t i = 0; i < d->failures && i < DOUBLINGS && wait < c->retry_most_ns; i++)
-		wait *= 2;
-	if (wait > c->retry_most_ns)
-		wait = c->retry_most_ns;
-	// Half of it fixed, half by chance.
-	wait = wait / 2 + (uint64_t)((double)(wait / 2) * rng_unit(c->seed, 1, d->attempt));
-	d->failures++;
+	uint64_t wait = backoff_next(&d->backoff);
 	zsock_close(&d->z, 0);
 	d->state = DIAL_waiting;
 	d->due_ns = now_ns + wait;

@@ -1,7 +1,6 @@
 /*
- * One outgoing connection: attempts, with a socket for each, and why one failed.  Back-off doubles
- * from retry_least_ns to retry_most_ns and is jittered, so that the peers of a coordinator that was
- * away do not come back in one moment.  One thread.
+ * One outgoing connection: attempts, with a socket for each, why one failed, and net/backoff.h
+ * between them.  One thread.
  */
 #ifndef NET_DIAL_H
 #define NET_DIAL_H
