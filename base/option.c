@@ -21,6 +21,7 @@ struct table {
 	const struct option_row *rows;
 	size_t n;
 	const char *config;
+	bool apply; // the first walk finds words and --config, the second sets values
 	struct why *why;
 };
 
@@ -198,26 +199,18 @@ static enum err set_from_file(const struct table *t)
 
 /* ---- the command line */
 
-struct args {
-	int argc;
-	char **argv;
-	const char **words;
-	size_t max_words, *n_words;
-	bool apply; // the first walk finds words and --config, the second sets values
-};
-
-static enum err take_word(const struct table *t, struct args *a, const char *word)
+static enum err take_word(const struct table *t, struct option_args *a, const char *word)
 {
-	if (*a->n_words == a->max_words)
+	if (a->n_words == a->max_words)
 		return err_why(t->why, ERR_usage,
 			"unexpected \"%.80s\"; at most %zu word%s taken here", word, a->max_words,
 			a->max_words == 1 ? " is" : "s are");
-	a->words[(*a->n_words)++] = word;
+	a->words[a->n_words++] = word;
 	return ERR_OK;
 }
 
 /* argv[*i] starts with "--"; its value may be in the next one, then *i moves on. */
-static enum err take_option(struct table *t, struct args *a, int *i)
+static enum err take_option(struct table *t, struct option_args *a, int *i)
 {
 	const char *name = a->argv[*i] + 2;
 	size_t len = strcspn(name, "=");
@@ -237,18 +230,18 @@ static enum err take_option(struct table *t, struct args *a, int *i)
 		return err_why(t->why, ERR_usage, "--%.*s needs a value", (int)len, name);
 	if (config)
 		t->config = value;
-	if (!row || !a->apply)
+	if (!row || !t->apply)
 		return ERR_OK;
 	char where[NAME_MOST + 8];
 	snprintf(where, sizeof where, "--%s", row->name);
 	return option_value_set(row, value, where, t->why);
 }
 
-static enum err walk(struct table *t, struct args *a)
+static enum err walk(struct table *t, struct option_args *a)
 {
 	enum err err = ERR_OK;
 	bool options = true;
-	*a->n_words = 0;
+	a->n_words = 0;
 	for (int i = 1; !err && i < a->argc; i++) {
 		const char *arg = a->argv[i];
 		if (options && strcmp(arg, "--") == 0)
@@ -264,25 +257,20 @@ static enum err walk(struct table *t, struct args *a)
 	return err;
 }
 
-enum err option_read(const struct option_row *rows, size_t n_rows, int argc, char **argv,
-	const char **words, size_t max_words, size_t *n_words, struct why *why)
+enum err option_read(
+	const struct option_row *rows, size_t n_rows, struct option_args *args, struct why *why)
 {
 	assert(n_rows <= ROWS_MOST);
 	struct table t = {.rows = rows, .n = n_rows, .why = why};
-	struct args a = {.argc = argc,
-		.argv = argv,
-		.words = words,
-		.max_words = max_words,
-		.n_words = n_words};
-	enum err err = walk(&t, &a);
+	enum err err = walk(&t, args);
 	if (!err)
 		err = set_defaults(&t);
 	if (!err)
 		err = set_from_file(&t);
 	if (!err)
 		err = set_from_env(&t);
-	a.apply = true;
-	return err ? err : walk(&t, &a);
+	t.apply = true;
+	return err ? err : walk(&t, args);
 }
 
 void option_help(const struct option_row *rows, size_t n_rows, FILE *to)

@@ -28,13 +28,22 @@ struct option_row {
 	const char *help;     /* one line */
 };
 
-/* argv[0] is the subcommand's name.  Words that are no options land in words (borrowed, at most
- * max_words, else ERR_usage).  "--" ends options.  A --config FILE row (SHOAL_CONFIG) is built in;
- * names in the file that no row has are mistakes.  A flag takes no following word: --name or
- * --name=no.  An empty variable counts as unset.  --help is not handled here.  Texts live as long
- * as the process (those from argv are borrowed from it).  At the start, from one thread. */
-enum err option_read(const struct option_row *rows, size_t n_rows, int argc, char **argv,
-	const char **words, size_t max_words, size_t *n_words, struct why *why) MUST_CHECK;
+/* A command line.  argv[0] is the subcommand's name; words that are no options land in words
+ * (borrowed), which has room for max_words. */
+struct option_args {
+	int argc;
+	char **argv;
+	const char **words;
+	size_t max_words, n_words;
+};
+
+/* Sets every row's value.  More words than there is room for are ERR_usage.  "--" ends options.  A
+ * --config FILE row (SHOAL_CONFIG) is built in; names in the file that no row has are mistakes.  A
+ * flag takes no following word: --name or --name=no.  An empty variable counts as unset.  --help is
+ * not handled here.  Texts live as long as the process (those from argv are borrowed from it).  At
+ * the start, from one thread. */
+enum err option_read(const struct option_row *rows, size_t n_rows, struct option_args *args,
+	struct why *why) MUST_CHECK;
 /* The table for --help, two columns, with defaults. */
 void option_help(const struct option_row *rows, size_t n_rows, FILE *to);
 /* name = value for every row, as a config file that gives the same again; what such a file cannot

@@ -149,8 +149,10 @@ bool program_options(
 	if (o->n_rows)
 		memcpy(all, o->rows, o->n_rows * sizeof *all);
 	memcpy(all + o->n_rows, common, sizeof common);
-	bool failed = option_read(
-		all, o->n_rows + N_COMMON, argc, argv, o->words, o->max_words, n_words, &why);
+	struct option_args args = {
+		.argc = argc, .argv = argv, .words = o->words, .max_words = o->max_words};
+	bool failed = option_read(all, o->n_rows + N_COMMON, &args, &why);
+	*n_words = args.n_words;
 	*status = PROGRAM_ok;
 	if (failed) {
 		why.code = ERR_usage; /* whatever was wrong, it was with what was asked for */

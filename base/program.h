@@ -41,7 +41,7 @@ struct program_options {
 	size_t n_rows;
 	const char *about,
 		*examples;  /* what --help says before and after the table; NULL: nothing */
-	const char **words; /* as option_read */
+	const char **words; /* room for max_words that are no options */
 	size_t max_words;
 };
 

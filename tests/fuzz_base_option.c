@@ -52,13 +52,13 @@ static char *print(size_t *n)
 
 static void read_back(void)
 {
-	size_t n, m, n_words;
+	size_t n, m;
 	char path[40], *first = print(&n);
 	int fd = memory_file(first, n, path);
 	char *argv[] = {path, (char[]){"--config"}, path, NULL};
 	struct why why;
 	text = "here";
-	if (option_read(rows, ROWS, 3, argv, NULL, 0, &n_words, &why))
+	if (option_read(rows, ROWS, &(struct option_args){.argc = 3, .argv = argv}, &why))
 		abort();
 	char *second = print(&m);
 	// A text that the file cannot carry is a comment there, and then the default comes back.
@@ -90,13 +90,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		at += len + more;
 	}
 	const char *words[2];
-	size_t n_words;
+	struct option_args given = {.argc = argc, .argv = argv, .words = words, .max_words = 2};
 	struct why why = {0};
-	if (option_read(rows, ROWS, argc, argv, words, 2, &n_words, &why)) {
+	if (option_read(rows, ROWS, &given, &why)) {
 		if (!why.text[0] || !why.code)
 			abort();
 	} else {
-		if (n_words > 2 || whole < -5 || whole > 100 || !(real >= -1 && real <= 1) ||
+		if (given.n_words > 2 || whole < -5 || whole > 100 || !(real >= -1 && real <= 1) ||
 			time_ns > 7200000000000u || !text)
 			abort();
 		read_back();

@@ -40,7 +40,10 @@ static enum err read_args(const char *const *args)
 	for (; args[argc - 1]; argc++)
 		argv[argc] = (char *)(uintptr_t)args[argc - 1];
 	why = (struct why){0};
-	return option_read(rows, ROWS, argc, argv, words, 2, &n_words, &why);
+	struct option_args a = {.argc = argc, .argv = argv, .words = words, .max_words = 2};
+	enum err err = option_read(rows, ROWS, &a, &why);
+	n_words = a.n_words;
+	return err;
 }
 
 #define READ(...) read_args((const char *const[]){__VA_ARGS__, NULL})
@@ -266,7 +269,8 @@ static void a_wrong_default_is_our_mistake(void **state)
 	int64_t n = 0;
 	const struct option_row bad = {"n", OPTION_int, &n, "9", 1, 5, "x"};
 	char *argv[] = {(char *)(uintptr_t) "x", NULL};
-	assert_int_equal(option_read(&bad, 1, 1, argv, NULL, 0, &n_words, &why), ERR_range);
+	assert_int_equal(option_read(&bad, 1, &(struct option_args){.argc = 1, .argv = argv}, &why),
+		ERR_range);
 	assert_non_null(strstr(why.text, "built-in default of n"));
 }
 
