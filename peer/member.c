@@ -47,6 +47,7 @@ void member_repair(struct member *m, const struct why *why, bool own)
 		own ? "what was saved last" : "the newest snapshot");
 	m->started = false;
 	m->plan_waits = false;
+	worker_abandon(m->worker);
 	member_unpush(m);
 	inbox_drop(&m->inbox, UINT64_MAX);
 	m->target_since_ns = 0; /* nobody sends again what was dropped */

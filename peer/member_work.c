@@ -110,10 +110,7 @@ static void on_failed(struct member *m, const struct worker_result *r)
 		break;
 	case WORKER_job_apply:
 		end_apply(m);
-		if (r->why.code == ERR_unknown_peer && m->repairs++ == 0)
-			member_fetch(m, FETCH_records); /* brings the newest roster too */
-		else
-			member_repair(m, &r->why, true);
+		member_repair(m, &r->why, true); /* fetches records and roster anew */
 		break;
 	case WORKER_job_stop: break;
 	}

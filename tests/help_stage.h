@@ -60,6 +60,7 @@ struct stage {
 	struct plan plan;
 	bool open;
 	struct hash have[2]; /* of the contributions accepted */
+	bool silent;         /* contributions are not answered */
 	enum err verdict;    /* on contributions, instead of the gate's */
 	enum err refusal;    /* of hellos */
 	/* what was asked for and heard */
@@ -279,6 +280,8 @@ static inline void stage_on_hello(struct stage *s, const shoal_hello *h)
 static inline void stage_on_object(struct stage *s, const struct link_event *e)
 {
 	struct contribution_view v;
+	if (s->silent)
+		return;
 	if (s->verdict) {
 		s->refused++;
 		link_answer(s->link, e->key, e->ref, s->verdict, "refused by the test");

@@ -227,6 +227,25 @@ static void a_refused_contribution_travels_with_the_next(void **state)
 	end();
 }
 
+/* Nothing is heard of what it sends, and the round closes: it does not send on. */
+static void a_late_contribution_is_called_back(void **state)
+{
+	(void)state;
+	stage_open(&s, NULL);
+	begin();
+	s.silent = true;
+	stage_plan(&s, STEPS);
+	STAGE_UNTIL(&s, strstr(s.reason, "sending the contribution"));
+	stage_close(&s);
+	stage_push(&s, 0);
+	stage_send_head(&s);
+	STAGE_UNTIL(&s, stage_at_head(&s));
+	STAGE_UNTIL(&s, strstr(s.reason, "waiting for the coordinator to open a round"));
+	s.silent = false;
+	play();
+	end();
+}
+
 static void the_end_comes_while_it_trains(void **state)
 {
 	(void)state;
@@ -501,6 +520,7 @@ int main(void)
 		TEST(a_round_closes_without_it),
 		TEST(a_round_is_opened_anew_with_other_data),
 		TEST(a_refused_contribution_travels_with_the_next),
+		TEST(a_late_contribution_is_called_back),
 		TEST(the_end_comes_while_it_trains),
 		TEST(the_last_round_is_applied_before_the_end),
 		TEST(it_begins_behind_the_ledger),

@@ -353,7 +353,9 @@ static void an_answered_plan_is_answered_again(void **state)
 		worker_result_free(r);
 		worker_result_free(first[i]);
 	}
-	drop(&b, WORKER_trained);
+	struct worker_result *r = want(&b, WORKER_trained);
+	assert_int_equal(r->steps, 0);
+	worker_result_free(r);
 	help_peer_close(&b.p, &records);
 	apply(&b, &records);
 	applied(&b);
