@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/option.h"
 #include "base/program.h"
+#include "base/progress.h"
 #include "coordinator/commands.h"
 #include "coordinator/human.h"
 #include "model/prepare.h"
@@ -20,8 +19,6 @@
 #define SETS_MAX 64
 #define BPE_VOCAB 4096
 #define SEQ 128
-#define SHOW_TTY (100 * CLOCK_MS)
-#define SHOW_FILE (5 * CLOCK_SECOND)
 
 static struct {
 	const char *out, *tokenizer, *spec, *write_spec;
@@ -102,30 +99,24 @@ static enum err sort_words(const char *const *given, size_t n, struct words *w, 
 
 struct shown {
 	const char *stage;
-	uint64_t start_ns, shown_ns;
-	bool tty, open; /* open: the line is not ended */
+	struct progress line;
 };
 
 static void show(void *arg, const char *stage, uint64_t done, uint64_t total)
 {
 	struct shown *s = arg;
-	uint64_t now = clock_now_ns();
-	bool first = !s->stage || strcmp(s->stage, stage), last = done >= total;
-	if (first)
-		*s = (struct shown){stage, now, now, s->tty, s->open};
-	if (total == 0 || (!last && now - s->shown_ns < (s->tty ? SHOW_TTY : SHOW_FILE)))
+	char most[HUMAN_TEXT];
+	if (total == 0)
 		return;
-	if (!s->tty && last && now - s->start_ns < SHOW_FILE)
-		return;
-	s->shown_ns = now;
-	s->open = s->tty && !last;
-	double share = (double)done / (double)total;
-	char left[24] = "?", most[HUMAN_TEXT];
-	if (done)
-		clock_text((uint64_t)((double)(now - s->start_ns) * (1 - share) / share), left);
-	fprintf(stderr, "%s%-8s %3.0f%% of %s  %s left%s", s->tty ? "\r\033[K" : "", stage,
-		100 * share, human_size(total, strcmp(stage, "learning") ? "B" : "merges", most),
-		left, s->open ? "" : "\n");
+	if (!s->stage || strcmp(s->stage, stage)) {
+		progress_end(&s->line);
+		progress_init(&s->line, 0);
+		s->line.shown_ns = s->line.start_ns; /* what is short is worth no line */
+		s->stage = stage;
+	}
+	progress_show(&s->line, (double)done / (double)total, s->line.open && done >= total,
+		"%-8s %s", stage,
+		human_size(total, strcmp(stage, "learning") ? "B" : "merges", most));
 }
 
 /* ---- the spec */
@@ -233,7 +224,7 @@ static void report(const struct prepare_summary *s)
 static enum err run(const char *const *given, size_t n, struct why *why)
 {
 	static struct words w;
-	struct shown shown = {.tty = isatty(STDERR_FILENO) == 1};
+	struct shown shown = {0};
 	struct prepare p = {.dir = opt.out,
 		.validation = opt.validation,
 		.seq = opt.seq ? (uint32_t)opt.seq : SEQ,
@@ -258,8 +249,7 @@ static enum err run(const char *const *given, size_t n, struct why *why)
 	p.n_texts = w.n_texts;
 	struct prepare_summary sum;
 	err = prepare(&p, &sum, why);
-	if (shown.open)
-		fputc('\n', stderr);
+	progress_end(&shown.line);
 	if (err)
 		return err;
 	err = opt.spec ? fill_in(&w, &sum, why) : ERR_OK;

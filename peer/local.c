@@ -8,12 +8,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/progress.h"
 #include "base/signal.h"
 #include "base/trace.h"
 #include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
-#include "peer/progress.h"
 #include "peer/saved.h"
 #include "peer/trainer.h"
 

@@ -2,6 +2,7 @@
 #ifndef PEER_MEMBER_PARTS_H
 #define PEER_MEMBER_PARTS_H
 #include "base/log.h"
+#include "base/progress.h"
 #include "net/backoff.h"
 #include "net/link.h"
 #include "net/link_event.h"
@@ -9,7 +10,6 @@
 #include "peer/fetch.h"
 #include "peer/inbox.h"
 #include "peer/member.h"
-#include "peer/progress.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
 #include "round/object.h"

@@ -1,6 +1,6 @@
 /* One line of progress with an ETA: rewritten in place on a terminal, else a line now and then. */
-#ifndef PEER_PROGRESS_H
-#define PEER_PROGRESS_H
+#ifndef BASE_PROGRESS_H
+#define BASE_PROGRESS_H
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/err.h"

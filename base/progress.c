@@ -1,4 +1,4 @@
-#include "peer/progress.h"
+#include "base/progress.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
