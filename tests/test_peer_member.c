@@ -3,6 +3,7 @@
  * wrong order, or not at all.
  */
 #include "tests/help_stage.h"
+#include <sys/stat.h>
 
 #define STEPS 3
 #define MANY 100000 /* steps that no test waits for */
@@ -66,6 +67,16 @@ static void a_life(void **state)
 	/* it waits, and says why */
 	STAGE_UNTIL(&s, strstr(s.reason, "waiting for the coordinator to open a round"));
 	assert_int_equal(s.doing, shoal_state_ready);
+	/* the snapshot has served; the link is kept for coming back, with its invite, for the user
+	 * only
+	 */
+	char hex[HASH_HEX], name[100];
+	struct stat st;
+	hash_hex(&s.snapshot.blob, hex);
+	snprintf(name, sizeof name, "peer/snapshot/%s", hex);
+	assert_false(file_exists(help_peer_path(name)));
+	assert_int_equal(stat(help_peer_path("peer/join.link"), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
 	end();
 	assert_int_equal(s.byes, 1);
 }

@@ -6,7 +6,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "net/joinlink.h"
+#include "peer/command.h"
 #include "tests/help_peer.h"
 
 static const char *const sparse[] = {NULL};
@@ -267,6 +273,47 @@ static void a_new_beginning_replaces_damaged_states(void **state)
 	help_peer_release(&p);
 }
 
+/* ---- folders */
+
+/* A link to a run of this id in a file of this name. */
+static const char *link_file(const char *name, uint8_t id)
+{
+	struct joinlink link = {.host = "127.0.0.1", .port = 1, .run = {{id}}};
+	struct invite invite;
+	char text[JOINLINK_MAX];
+	link.key = sign_public_of(help_peer_key(1));
+	invite_make(0, 0, &invite);
+	invite_text(&invite, &link.run, help_peer_key(1), link.invite);
+	joinlink_format(&link, text);
+	fine(file_write(help_peer_path(name), text, strlen(text), 0600, &why));
+	return help_peer_path(name);
+}
+
+/* Keys, data and states of one run do not get mixed up with another's. */
+static void a_folder_of_another_run_is_refused(void **state)
+{
+	(void)state;
+	const char *dir = help_peer_path("run"), *out = help_peer_path("out");
+	fine(file_mkdirs(dir, 0700, &why));
+	link_file("run/join.link", 1);
+	const char *other = link_file("other.link", 2);
+	char *argv[] = {(char[]){"join"}, (char *)(uintptr_t)other, (char[]){"--dir"},
+		(char *)(uintptr_t)dir, NULL};
+	int kept = dup(STDERR_FILENO), to = open(out, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	assert_true(kept >= 0 && to >= 0);
+	dup2(to, STDERR_FILENO);
+	int status = join_command(4, argv);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	close(to);
+	uint8_t *text;
+	size_t n;
+	assert_int_equal(status, 2);
+	fine(file_read(out, 1 << 20, &text, &n, &why));
+	assert_non_null(strstr((char *)text, "of its own with --dir"));
+	free(text);
+}
+
 /* ---- plans that do not fit */
 
 static void a_plan_must_start_from_the_head_and_have_data(void **state)
@@ -321,6 +368,7 @@ int main(void)
 		TEST(nothing_saved_is_missing),
 		TEST(a_snapshot_must_be_the_one_that_was_signed),
 		TEST(a_new_beginning_replaces_damaged_states),
+		TEST(a_folder_of_another_run_is_refused),
 		TEST(a_plan_must_start_from_the_head_and_have_data),
 		TEST(a_rule_or_codec_that_is_not_known_is_named),
 	};
