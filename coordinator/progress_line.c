@@ -30,12 +30,13 @@ static const char *loss_text(const struct store_loss *l, bool have, char out[sta
 static void tell_wait(const struct hub *h, const char *reason, uint64_t now)
 {
 	static char last[REASON_TEXT];
-	static uint64_t since;
+	static uint64_t since, round; /* a round may be shorter than the time between two looks */
 	static bool told;
 	bool waits = rounds_state(h->rounds) == ROUNDS_waiting;
-	if (!waits || strcmp(reason, last) != 0) {
+	if (!waits || strcmp(reason, last) != 0 || round != rounds_round(h->rounds)) {
 		snprintf(last, sizeof last, "%s", waits ? reason : "");
 		since = now;
+		round = rounds_round(h->rounds);
 		told = false;
 	} else if (!told && now - since >= TELL_AFTER) {
 		log_at(coord, 1, "%s", reason);

@@ -10,6 +10,7 @@
 #include "net/roster.h"
 #include "peer/command.h"
 #include "peer/member.h"
+#include "peer/trainer.h"
 
 static struct {
 	const char *dir, *name, *backend;
@@ -90,7 +91,11 @@ static enum err take_part(char *word, struct why *why)
 	char host[ROSTER_NAME] = "";
 	int lock = -1;
 	char *path = alloc_must_printf("%s/lock", opt.dir);
-	enum err e = read_link(word, &link, why); /* a mistyped link leaves no folder behind */
+	const struct backend *backend;
+	/* What is mistyped leaves no folder behind, and no member in the run. */
+	enum err e = trainer_backend(opt.backend, &backend, why);
+	if (!e)
+		e = read_link(word, &link, why);
 	if (!e)
 		e = file_mkdirs(opt.dir, 0700, why);
 	if (!e)

@@ -116,8 +116,9 @@ static void on_failed(struct member *m, const struct fetch_result *r, uint64_t n
 	m->retry = r->job;
 	m->retry_set = true;
 	m->retry_at_ns = now + wait;
-	snprintf(m->retry_why, sizeof m->retry_why, "%.200s; next try in %.0f s", r->why.text,
-		clock_seconds(wait));
+	char text[24];
+	clock_text(wait, text);
+	snprintf(m->retry_why, sizeof m->retry_why, "%.200s; next try in %s", r->why.text, text);
 }
 
 void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
@@ -130,8 +131,10 @@ void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
 	}
 	m->fetching--;
 	m->fetched[0] = 0;
-	if (kind != FETCH_result_failed)
+	if (kind != FETCH_result_failed) {
 		backoff_reset(&m->backoff);
+		m->retry_why[0] = 0;
+	}
 	switch (kind) {
 	case FETCH_result_joined: on_joined(m, r); break;
 	case FETCH_result_data: on_data(m); break;

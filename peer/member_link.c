@@ -214,8 +214,10 @@ static void unlinked(struct member *m, const struct link_event *e)
 		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.250s", e->why.text);
 		return;
 	}
-	snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %.0f s", e->why.text,
-		clock_seconds(e->wait_ns));
+	char text[24];
+	clock_text(e->wait_ns, text);
+	snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %s", e->why.text,
+		text);
 	if (for_good(m, e->why.code))
 		member_fail(m, &e->why);
 }

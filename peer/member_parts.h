@@ -46,7 +46,7 @@ struct member {
 	bool retry_set;    /* a job failed and will be tried again: */
 	enum fetch_job retry;
 	uint64_t retry_at_ns;
-	char retry_why[STATUSFILE_TEXT];
+	char retry_why[STATUSFILE_TEXT]; /* until one succeeds */
 	struct backoff backoff;
 
 	/* ---- the ledger */

@@ -39,7 +39,7 @@ static void set(struct shown *v, shoal_state state, const char *name)
 static void show_start(const struct member *m, struct shown *v)
 {
 	set(v, shoal_state_syncing, m->joined ? "syncing" : "joining");
-	if (m->retry_set)
+	if (m->retry_why[0]) /* also while the next try runs: it may take as long as the wait */
 		say(v, "%s", m->retry_why);
 	else if (!m->joined)
 		say(v, "contacting the coordinator at %s", m->status.coordinator);
@@ -53,7 +53,7 @@ static void show_start(const struct member *m, struct shown *v)
 static void show_behind(const struct member *m, struct shown *v)
 {
 	set(v, shoal_state_syncing, "syncing");
-	if (m->retry_set)
+	if (m->retry_why[0])
 		say(v, "%s", m->retry_why);
 	else if (m->fetching)
 		say(v, "fetching ledger entries after %llu%s", (ull)m->head.sequence, m->fetched);
@@ -62,11 +62,20 @@ static void show_behind(const struct member *m, struct shown *v)
 			(ull)m->target.sequence);
 }
 
+/* A run that waits for more members is the usual cause, and the peer cannot see them. */
+static const char *company(const struct member *m, char out[static 40])
+{
+	uint32_t least = m->spec->round.peers_min;
+	snprintf(out, 40, ", which takes %u peers", least);
+	return least > 1 ? out : "";
+}
+
 /* At the head, with nothing to compute. */
 static void show_waiting(const struct member *m, struct shown *v)
 {
 	const uint32_t shards = m->spec->model.n_shards;
 	uint32_t sending = 0;
+	char several[40];
 	for (uint32_t i = 0; i < shards; i++)
 		sending += m->pushes[i] != 0;
 	set(v, shoal_state_ready, "ready");
@@ -84,8 +93,8 @@ static void show_waiting(const struct member *m, struct shown *v)
 		set(v, shoal_state_parked, "parked");
 		say(v, "parked by the coordinator: %s", m->parked_why);
 	} else {
-		say(v, "at ledger entry %llu, waiting for the coordinator to open a round",
-			(ull)m->head.sequence);
+		say(v, "at ledger entry %llu, waiting for the coordinator to open a round%s",
+			(ull)m->head.sequence, company(m, several));
 	}
 }
 

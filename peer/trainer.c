@@ -29,13 +29,20 @@ static enum err compute(struct trainer *t, struct exec *x, const struct exec_bat
 	return exec_whole(x, batch, loss, why);
 }
 
+enum err trainer_backend(const char *name, const struct backend **out, struct why *why)
+{
+	*out = backend_find(name);
+	if (*out && (*out)->real_size == sizeof(float))
+		return ERR_OK;
+	return err_why(why, ERR_unsupported,
+		"there is no training device \"%s\"; shoal-peer bench lists them", name);
+}
+
 static enum err open_device(struct trainer *t, const struct trainer_config *config, struct why *why)
 {
-	t->backend = backend_find(config->backend);
-	if (!t->backend || t->backend->real_size != sizeof(float))
-		return err_why(why, ERR_unsupported,
-			"there is no training device \"%s\"; shoal-peer bench lists them",
-			config->backend);
+	enum err e = trainer_backend(config->backend, &t->backend, why);
+	if (e)
+		return e;
 	struct backend_config how = {.threads = config->threads};
 	return t->backend->open(&how, &t->device, why);
 }

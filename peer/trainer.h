@@ -26,6 +26,10 @@ struct trainer_config {
 	void *arg;
 };
 
+/* The device of this name that training can use; ERR_unsupported with a sentence. */
+struct backend;
+enum err trainer_backend(const char *name, const struct backend **out, struct why *why) MUST_CHECK;
+
 /* Parameters are those of the spec's seed, moments zero, no step done. */
 enum err trainer_new(
 	const struct trainer_config *config, struct trainer **out, struct why *why) MUST_CHECK;

@@ -92,6 +92,36 @@ static void a_port_in_use_is_named_with_its_option(void **state)
 		"--address", "127.0.0.1", "--link-port", "0", "--port", proc_text("%u", s.port));
 }
 
+/* Whatever stands in the way of joining is told at once, and once. */
+static void a_join_that_fails_says_why(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, pair);
+	const char *dir = proc_text("%s/peer", s.scratch);
+	PEER(1, "there is no training device \"gpu\"", "join", s.link, "--dir", dir, "--backend",
+		"gpu");
+	assert_false(file_exists(dir));
+	const char *lines =
+		proc_out(PROC_RUN(0, WAIT, "shoal-coordinator", "invite", "create", s.dir));
+	const char *once = proc_text("%s/once.link", s.scratch);
+	help_run_write(once, lines);
+	const char *list = proc_text(
+		"%s", proc_out(PROC_RUN(0, WAIT, "shoal-coordinator", "invite", "list", s.dir)));
+	const char *line = strstr(list, "0 of 1 ");
+	assert_non_null(line);
+	while (line[-1] != '\n')
+		line--;
+	PROC_RUN(0, WAIT, "shoal-coordinator", "invite", "revoke", s.dir, proc_text("%.16s", line));
+	PEER(1, "revoked by the operator", "join", once, "--dir", dir);
+	const char *link = strstr(help_run_read(s.link), "127.0.0.1:");
+	help_run_write(
+		once, proc_text("shoal://coordinator.invalid%s", link + strlen("127.0.0.1")));
+	struct proc *p = PROC_START("shoal-peer", "join", once, "--dir", dir);
+	proc_line(p, "next try in", WAIT);
+	assert_non_null(strstr(proc_err(p), "coordinator.invalid"));
+}
+
 static void a_coordinator_that_waits_says_for_whom(void **state)
 {
 	(void)state;
@@ -116,6 +146,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_wrong_place_is_named_with_the_right_one, proc_teardown),
 		cmocka_unit_test_teardown(a_text_that_is_none_is_remarked, proc_teardown),
 		cmocka_unit_test_teardown(a_port_in_use_is_named_with_its_option, proc_teardown),
+		cmocka_unit_test_teardown(a_join_that_fails_says_why, proc_teardown),
 		cmocka_unit_test_teardown(a_coordinator_that_waits_says_for_whom, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
