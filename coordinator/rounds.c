@@ -371,6 +371,9 @@ void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 	for (uint32_t i = 0; i < r->members.n; i++) {
 		struct rounds_member *m = &r->members.at[i];
 		m->was_in = m->assigned;
+		/* It came while the round was open; if the next one did not wait while it applies
+		 * this one, a slower machine would be left out for ever. */
+		m->near = m->state == MEMBER_ready;
 		m->assigned = false;
 		m->n_spans = 0;
 		/* whoever is linked now has an older head than the ledger */

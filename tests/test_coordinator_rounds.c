@@ -372,6 +372,25 @@ static void a_newcomer_close_behind_is_waited_for_a_moment(void **state)
 	rounds_free(r);
 }
 
+static void who_was_ready_but_not_in_is_not_left_out_for_ever(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 2); /* at the head, but the round is open already */
+	deliver(r, 0, 3);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 80, 4);
+	rounds_on_at_head(r, 0, 5); /* the faster one is there first */
+	expect(r, ROUNDS_none);
+	rounds_on_at_head(r, 1, 6);
+	expect(r, ROUNDS_open_round);
+	assert_true(rounds_member(r, 1)->assigned);
+	rounds_free(r);
+}
+
 static void arrivals_teach_deadlines(void **state)
 {
 	(void)state;
@@ -547,6 +566,7 @@ int main(void)
 		cmocka_unit_test(a_restart_waits_for_those_who_worked),
 		cmocka_unit_test(a_newcomer_close_behind_is_waited_for_a_moment),
 		cmocka_unit_test(arrivals_teach_deadlines),
+		cmocka_unit_test(who_was_ready_but_not_in_is_not_left_out_for_ever),
 		cmocka_unit_test(random_events_never_lose_or_double_a_number),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
