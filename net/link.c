@@ -255,7 +255,6 @@ void link_send(struct link *l, const uint8_t key[static LINK_KEY], const shoal_h
 {
 	const struct msg_row *row = msg_row(header->which_body);
 	assert(row && (payload != NULL) == (row->payload_max > 0));
-	assert(!payload || shared_len(payload) <= row->payload_max);
 	struct command *c = command_new(COMMAND_send, key);
 	c->header = *header;
 	c->bytes = payload ? shared_hold(payload) : NULL;

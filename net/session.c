@@ -410,6 +410,12 @@ void session_send(struct session *s, const shoal_header *header, struct shared *
 {
 	const struct msg_row *row = msg_row(header->which_body);
 	assert(row && (payload != NULL) == (row->payload_max > 0));
+	if (payload && shared_len(payload) > row->payload_max) {
+		log_warn(net, "%s of %zu bytes was not sent: the most is %zu", row->name,
+			shared_len(payload), row->payload_max);
+		s->world->counters->unsent++;
+		return;
+	}
 	bool welcome = header->which_body == MSG_welcome;
 	bool refusal = header->which_body == MSG_refusal;
 	bool bye = header->which_body == MSG_bye;

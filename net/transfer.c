@@ -27,7 +27,7 @@ void transfer_limits_init(struct transfer_limits *l)
 	*l = (struct transfer_limits){
 		.chunk = 256u << 10,
 		.objects = 16,
-		.window = 8u << 20,
+		.window = 16u << 20,
 		.delay_ns = CLOCK_SECOND,
 		.retry_ns = 10 * CLOCK_SECOND,
 		.stall_ns = 120 * CLOCK_SECOND,

@@ -1,8 +1,10 @@
 /*
  * How fast objects go over one link on loopback, beside a bare libzmq PUSH/PULL pair with CURVE and
- * zero copy that moves the same bytes and does nothing with them (no hash, no copy into place, no
- * acknowledgement), taken in turns in the same minute.  Sender and receiver are two processes.  A
- * table, build/bench/link.json, and one line of key=value.
+ * zero copy, twice: one that drops what it receives (raw), and one that puts it into fresh memory
+ * and takes its SHA-256, as any receiver of objects must (checked).  The three take turns in the
+ * same minutes; sender and receiver are two processes.  With two cores all are bound by the
+ * processor seconds per GB, which are told beside.  A table, build/bench/link.json, and one line of
+ * key=value.
  */
 #include <jansson.h>
 #include <poll.h>
@@ -15,6 +17,7 @@
 #include <zmq.h>
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "net/link.h"
 
 #define RUNS 7
@@ -23,6 +26,8 @@
 #define KIND 1
 #define PATIENCE (60 * CLOCK_SECOND)
 
+enum mode { RAW, CHECKED, OURS, MODES };
+
 struct keys {
 	uint8_t public_key[LINK_KEY], secret_key[LINK_KEY];
 };
@@ -30,6 +35,7 @@ struct keys {
 struct pair {
 	struct keys server, client;
 	size_t chunk;
+	enum mode mode;
 	int to_parent[2];
 };
 
@@ -84,6 +90,26 @@ static size_t raw_messages(const struct pair *p)
 	return OBJECT / p->chunk;
 }
 
+static void raw_object(const struct pair *p, void *s)
+{
+	bool checked = p->mode == CHECKED;
+	uint8_t *bytes = checked ? alloc_try(OBJECT, 1) : NULL;
+	struct hash_state *h = hash_begin();
+	must(!checked || bytes, "no memory");
+	for (size_t i = 0; i < raw_messages(p); i++) {
+		zmq_msg_t m;
+		zmq_msg_init(&m);
+		must(zmq_msg_recv(&m, s, 0) == (int)p->chunk, "a message is missing");
+		if (checked) {
+			memcpy(bytes + i * p->chunk, zmq_msg_data(&m), p->chunk);
+			hash_add(h, zmq_msg_data(&m), p->chunk);
+		}
+		zmq_msg_close(&m);
+	}
+	(void)hash_end(h);
+	free(bytes);
+}
+
 static void raw_receive(const struct pair *p)
 {
 	void *context = zmq_ctx_new(), *s = zmq_socket(context, ZMQ_PULL);
@@ -96,13 +122,9 @@ static void raw_receive(const struct pair *p)
 	zmq_getsockopt(s, ZMQ_LAST_ENDPOINT, endpoint, &size);
 	tell(p, strtod(strrchr(endpoint, ':') + 1, NULL));
 	uint64_t start = 0;
-	for (size_t i = 0; i < OBJECTS * raw_messages(p); i++) {
-		zmq_msg_t m;
-		zmq_msg_init(&m);
-		must(zmq_msg_recv(&m, s, 0) == (int)p->chunk, "a message is missing");
-		zmq_msg_close(&m);
-		if (i + 1 == raw_messages(p))
-			start = clock_now_ns();
+	for (size_t i = 0; i < OBJECTS; i++) {
+		raw_object(p, s);
+		start = i ? start : clock_now_ns();
 	}
 	tell(p, clock_seconds(clock_now_ns() - start));
 	zmq_close(s);
@@ -234,9 +256,9 @@ static double cpu_seconds(void)
 }
 
 /* MB/s of one run; *cpu gets processor seconds per GB, both ends. */
-static double once(bool ours, size_t chunk, double *cpu)
+static double once(enum mode mode, size_t chunk, double *cpu)
 {
-	struct pair p = {.chunk = chunk};
+	struct pair p = {.chunk = chunk, .mode = mode};
 	make_keys(&p.server);
 	make_keys(&p.client);
 	must(pipe(p.to_parent) == 0, "no pipe");
@@ -245,11 +267,11 @@ static double once(bool ours, size_t chunk, double *cpu)
 	pid_t child = fork();
 	must(child >= 0, "no process");
 	if (!child) {
-		ours ? our_receive(&p) : raw_receive(&p);
+		mode == OURS ? our_receive(&p) : raw_receive(&p);
 		_exit(0);
 	}
 	uint16_t port = (uint16_t)told(&p);
-	ours ? our_send(&p, port) : raw_send(&p, port);
+	mode == OURS ? our_send(&p, port) : raw_send(&p, port);
 	double seconds = told(&p);
 	int status;
 	must(waitpid(child, &status, 0) == child && status == 0, "the receiver failed");
@@ -265,48 +287,47 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-struct figures {
-	double ours[RUNS], raw[RUNS], ours_cpu[RUNS], raw_cpu[RUNS];
-};
-
-static json_t *measure(size_t chunk, double *ours, double *raw)
+/* Medians of both, by mode. */
+static json_t *measure(size_t chunk, double speed[MODES])
 {
-	struct figures f;
-	for (int i = 0; i < RUNS; i++) {
-		f.raw[i] = once(false, chunk, &f.raw_cpu[i]);
-		f.ours[i] = once(true, chunk, &f.ours_cpu[i]);
+	static const char *const names[] = {"raw", "checked", "link"};
+	double mb_s[MODES][RUNS], cpu[MODES][RUNS];
+	for (int i = 0; i < RUNS; i++)
+		for (int m = 0; m < MODES; m++)
+			mb_s[m][i] = once((enum mode)m, chunk, &cpu[m][i]);
+	json_t *row = json_pack("{s:i}", "chunk", (int)chunk);
+	for (int m = 0; m < MODES; m++) {
+		qsort(mb_s[m], RUNS, sizeof(double), by_size);
+		qsort(cpu[m], RUNS, sizeof(double), by_size);
+		speed[m] = mb_s[m][RUNS / 2];
+		printf("%7zu KiB  %-8s %8.0f %8.0f %8.0f %8.2f\n", chunk >> 10, names[m],
+			mb_s[m][0], speed[m], mb_s[m][RUNS - 1], cpu[m][RUNS / 2]);
+		json_object_set_new(row, names[m],
+			json_pack("{s:f,s:f,s:f,s:f}", "mb_s", speed[m], "mb_s_least", mb_s[m][0],
+				"mb_s_most", mb_s[m][RUNS - 1], "cpu_s_per_gb", cpu[m][RUNS / 2]));
 	}
-	double *all[] = {f.ours, f.raw, f.ours_cpu, f.raw_cpu};
-	for (int i = 0; i < 4; i++)
-		qsort(all[i], RUNS, sizeof(double), by_size);
-	*ours = f.ours[RUNS / 2];
-	*raw = f.raw[RUNS / 2];
-	printf("%8zu KiB %9.0f %9.0f %9.0f %9.0f %7.2f %9.2f %9.2f\n", chunk >> 10, f.ours[0],
-		*ours, f.ours[RUNS - 1], *raw, *ours / *raw, f.ours_cpu[RUNS / 2],
-		f.raw_cpu[RUNS / 2]);
-	return json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "chunk", (int)chunk, "mb_s", *ours,
-		"mb_s_least", f.ours[0], "mb_s_most", f.ours[RUNS - 1], "raw_mb_s", *raw, "ratio",
-		*ours / *raw, "cpu_s_per_gb", f.ours_cpu[RUNS / 2], "raw_cpu_s_per_gb",
-		f.raw_cpu[RUNS / 2]);
+	return row;
 }
 
 int main(void)
 {
 	static const size_t chunks[] = {1u << 20, 256u << 10};
-	double ours, raw, best = 0, best_raw = 0;
+	double speed[MODES], best[MODES] = {0};
 	json_t *rows = json_array();
-	printf("%12s %9s %9s %9s %9s %7s %9s %9s\n", "chunk", "least", "MB/s", "most", "raw MB/s",
-		"ratio", "cpu s/GB", "raw");
+	printf("%11s  %-8s %8s %8s %8s %8s\n", "chunk", "", "least", "MB/s", "most", "cpu s/GB");
 	for (size_t i = 0; i < 2; i++) {
-		json_array_append_new(rows, measure(chunks[i], &ours, &raw));
-		if (ours > best)
-			best = ours, best_raw = raw;
+		json_array_append_new(rows, measure(chunks[i], speed));
+		if (speed[OURS] > best[OURS])
+			memcpy(best, speed, sizeof best);
 	}
 	json_t *all = json_pack("{s:i,s:i,s:i,s:o}", "runs", RUNS, "object_bytes", (int)OBJECT,
 		"cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "links", rows);
 	if (json_dump_file(all, "build/bench/link.json", JSON_INDENT(1)))
 		fprintf(stderr, "bench_link: build/bench/link.json cannot be written\n");
 	json_decref(all);
-	printf("bench: link mb_s=%.0f raw_mb_s=%.0f ratio=%.2f\n", best, best_raw, best / best_raw);
+	printf("bench: link mb_s=%.0f raw_mb_s=%.0f ratio=%.2f checked_mb_s=%.0f "
+	       "ratio_checked=%.2f\n",
+		best[OURS], best[RAW], best[OURS] / best[RAW], best[CHECKED],
+		best[OURS] / best[CHECKED]);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "net/session.h"
 
@@ -289,6 +290,22 @@ static void a_full_queue_ends_the_link(void **state)
 	assert_int_equal(counters.unsent, 1);
 }
 
+static void a_document_too_large_is_not_sent(void **state)
+{
+	(void)state;
+	hello(10, 5);
+	welcome();
+	next_event(LINK_connected);
+	size_t before = n_sent;
+	struct shared *s = shared_new(alloc_must_zero(1, MSG_PAYLOAD_MAX + 1), MSG_PAYLOAD_MAX + 1);
+	shoal_header h = {.which_body = MSG_roster};
+	session_send(session, &h, s);
+	shared_drop(s);
+	assert_int_equal(n_sent, before);
+	assert_int_equal(counters.unsent, 1);
+	assert_true(session_is_open(session));
+}
+
 static void a_chunk_that_does_not_fit_waits(void **state)
 {
 	(void)state;
@@ -398,6 +415,7 @@ int main(void)
 		C(heartbeats_are_echoed),
 		C(too_many_messages_are_dropped_told_once_and_cut),
 		C(a_full_queue_ends_the_link),
+		C(a_document_too_large_is_not_sent),
 		C(a_chunk_that_does_not_fit_waits),
 		P(a_peer_greets_beats_and_measures),
 		P(a_peer_learns_why_a_greeting_failed),
