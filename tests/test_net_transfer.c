@@ -511,7 +511,8 @@ static void an_old_credit_does_not_turn_back(void **state)
 	transfer_tx_take(w.tx, &h, 2, &e);
 	h.body.credit.have = CHUNK; // overtaken on the way
 	transfer_tx_take(w.tx, &h, 2, &e);
-	h.body.credit = (shoal_credit){ref, 7, 50 * CHUNK, 100 * CHUNK}; // of an attempt that never was
+	h.body.credit =
+		(shoal_credit){ref, 7, 50 * CHUNK, 100 * CHUNK}; // of an attempt that never was
 	transfer_tx_take(w.tx, &h, 2, &e);
 	assert_true(transfer_tx_next(w.tx, 2, &out));
 	assert_int_equal(out.offset, 2 * CHUNK);
