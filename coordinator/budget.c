@@ -1,8 +1,7 @@
 #include "coordinator/budget.h"
 
-#define HEADROOM \
-	1.25 /* timed: sequences handed out over what the speed promises, so that time ends the \
-		round */
+/* Timed: sequences handed out over what the speed promises, so that time ends the round. */
+#define HEADROOM 1.25
 #define PROBE_STEPS 4   /* timed: of a member whose speed is not known */
 #define ROUNDS_LEAST 32 /* timed: that one member needs for the whole run */
 #define LEFT_OUT_MOST 6 /* doublings */

@@ -2,15 +2,14 @@
 #include "base/clock.h"
 
 #define LOST_GRACE (3 * CLOCK_SECOND) /* a link that is down may come back for so long */
-#define RESTART_GRACE \
-	(30 * CLOCK_SECOND) /* the same after this process was away: back-off has grown meanwhile \
-			     */
+/* The same after this process was away: back-off has grown meanwhile. */
+#define RESTART_GRACE (30 * CLOCK_SECOND)
 #define SETTLE_FLOOR (2 * CLOCK_SECOND)
-#define BOUND_FACTOR \
-	10 /* an answering member that does not finish is given up after so many expected times */
+/* An answering member that does not finish is given up after so many expected times. */
+#define BOUND_FACTOR 10
 #define BOUND_FLOOR (60 * CLOCK_SECOND)
-#define FIRST_ROUND \
-	(600 * CLOCK_SECOND) /* expected length of a fixed-step round before any was seen */
+/* The expected length of a fixed-step round before any was seen. */
+#define FIRST_ROUND (600 * CLOCK_SECOND)
 
 uint64_t waits_length(const struct waits *w)
 {

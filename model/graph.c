@@ -6,8 +6,6 @@
 #include "base/rng.h"
 #include "model/gpt.h"
 
-#define BUILDER_LIST(X) X(gpt)
-
 static bool ok(const struct graph *g)
 {
 	return g->mistake.code == ERR_OK;
@@ -37,21 +35,18 @@ void graph_free(struct graph *g)
 	free(g);
 }
 
-/* Room for one more of n items; the copy is taken by alloc_try because its size follows a spec. */
+/* Room for one more of n items; by alloc_try, because their number follows a spec. */
 static bool reserve(struct graph *g, void **items, uint32_t n, uint32_t *cap, size_t each)
 {
 	if (n < *cap)
 		return true;
 	uint32_t more = *cap ? 2 * *cap : 64;
-	void *bigger = alloc_try(more, each);
+	void *bigger = alloc_try_resize(*items, more, each);
 	if (!bigger) {
 		(void)err_why(
 			&g->mistake, ERR_nomem, "out of memory for a graph of %u items", more);
 		return false;
 	}
-	if (n)
-		memcpy(bigger, *items, n * each);
-	free(*items);
 	*items = bigger;
 	*cap = more;
 	return true;

@@ -21,6 +21,9 @@
 #define NODE_IN_MAX 6
 #define GRAPH_ELEMENTS_MAX (1ull << 40) /* of one tensor */
 
+/* A builder NAME is a file model/NAME.c with NAME_build, and what model.builder may say. */
+#define BUILDER_LIST(X) X(gpt)
+
 enum tensor_role { TENSOR_input, TENSOR_param, TENSOR_value };
 enum dtype { DTYPE_real, DTYPE_token /* int32 */ };
 enum init_kind { INIT_zero, INIT_one, INIT_normal };

@@ -8,7 +8,9 @@
 #define TOKENS_MAX 1000000000000000 /* exact as a double, and more than anybody trains on */
 #define LAYERS_MAX 4096             /* keeps the graph below GRAPH_NODES_MAX */
 
-static const char *const builders[] = {"gpt", NULL};
+#define X(name) #name,
+static const char *const builders[] = {BUILDER_LIST(X) NULL};
+#undef X
 static const char *const modes[] = {[SPEC_fixed] = "fixed", [SPEC_timed] = "timed", NULL};
 
 /* ---- the members, section by section.  Each reader notes its mistakes and goes on.  What depends

@@ -283,11 +283,14 @@ struct hash tokenizer_hash(const struct tokenizer *t)
 
 /* ---- splitting */
 
-enum class { LETTER, DIGIT, SPACE, OTHER };
+enum byte_class { LETTER, DIGIT, SPACE, OTHER };
 
-static enum class class_of(uint8_t b) {
-	if (b >= 0x80 || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z')) return LETTER;
-	if (b >= '0' && b <= '9') return DIGIT;
+static enum byte_class class_of(uint8_t b)
+{
+	if (b >= 0x80 || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z'))
+		return LETTER;
+	if (b >= '0' && b <= '9')
+		return DIGIT;
 	return b == ' ' || (b >= '\t' && b <= '\r') ? SPACE : OTHER;
 }
 
@@ -296,7 +299,7 @@ size_t tokenizer_piece(const uint8_t *bytes, size_t n)
 	assert(n > 0);
 	size_t most = n < TOKENIZER_PIECE_MAX ? n : TOKENIZER_PIECE_MAX;
 	size_t i = bytes[0] == ' ' && most > 1 && class_of(bytes[1]) != SPACE ? 1 : 0;
-	enum class c = class_of(bytes[i]);
+	enum byte_class c = class_of(bytes[i]);
 	while (i < most && class_of(bytes[i]) == c)
 		i++;
 	/* The space before a word belongs to the word. */

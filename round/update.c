@@ -4,9 +4,8 @@
 #include <string.h>
 #include "base/alloc.h"
 
-#define LEAST_PART \
-	(8u + CONTRIBUTION_HEAD_MAX - 16u * (SPAN_MAX - 1)) /* bytes, with its length \
-							     */
+/* Bytes, with its length. */
+#define LEAST_PART (8u + CONTRIBUTION_HEAD_MAX - 16u * (SPAN_MAX - 1))
 
 static const uint8_t magic[8] = {'S', 'H', 'O', 'A', 'L', 'U', 'P', 'D'};
 
