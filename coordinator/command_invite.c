@@ -147,10 +147,11 @@ static void print_invite(void *arg, const struct store_invite *i)
 	char made[24], expires[24], uses[24];
 	(void)arg;
 	snprintf(uses, sizeof uses, i->uses ? "%u of %u" : "%u of any", i->used, i->uses);
-	const char *state = i->revoked                                      ? "revoked"
-			    : i->expires_s && i->expires_s < clock_wall_s() ? "expired"
-			    : i->uses && i->used >= i->uses                 ? "used up"
-									    : "good";
+	const uint64_t end_s = i->expires_s ? i->expires_s + INVITE_SLACK_S : UINT64_MAX;
+	const char *state = i->revoked                      ? "revoked"
+			    : end_s < clock_wall_s()        ? "expired"
+			    : i->uses && i->used >= i->uses ? "used up"
+							    : "good";
 	printf("%-16s  %-16s  %-16s  %-12s  %s\n", i->id, when(i->created_s, made),
 		when(i->expires_s, expires), uses, state);
 }

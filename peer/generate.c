@@ -65,6 +65,7 @@ static enum err load_tokenizer(struct writer *w, struct why *why)
 		return tokenizer_new_byte(&w->tokenizer, why);
 	char *list = alloc_must_printf("%s/manifest.json", opt.data);
 	struct manifest *m = NULL;
+	const struct hash *trained = &w->saved.spec->manifest;
 	enum err e = manifest_load(list, &m, why);
 	free(list);
 	if (e)
@@ -72,7 +73,12 @@ static enum err load_tokenizer(struct writer *w, struct why *why)
 	char hex[HASH_HEX];
 	hash_hex(&m->tokenizer, hex);
 	char *path = alloc_must_printf("%s/blobs/%s", opt.data, hex);
-	e = tokenizer_load(path, &w->tokenizer, why);
+	if (!hash_is_zero(trained) && !hash_equal(trained, &m->id))
+		e = err_why(why, ERR_hash,
+			"the model was not trained on the data in %s: name its own with --data",
+			opt.data);
+	else
+		e = tokenizer_load(path, &w->tokenizer, why);
 	free(path);
 	manifest_free(m);
 	return e;
