@@ -74,8 +74,8 @@ void link_status(struct link *l, const shoal_heartbeat *status);
 void link_forget(struct link *l, const uint8_t key[static LINK_KEY]);
 
 /* Send a message; payload (borrowed, may be NULL) must be there exactly when the kind's row allows
- * one, and within its limit.  Kept only while the link is up: what cannot be sent is counted
- * (unsent) and gone, and lost and connected tell when to say it again. */
+ * one.  Kept only while the link is up: what cannot be sent, or is over the row's limit, is counted
+ * (unsent) and gone; lost and connected tell when to say it again. */
 void link_send(struct link *l, const uint8_t key[static LINK_KEY], const shoal_header *header,
 	struct shared *payload);
 
