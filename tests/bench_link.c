@@ -67,7 +67,7 @@ static void tell(const struct pair *p, double value)
 
 static double told(const struct pair *p)
 {
-	double value;
+	double value = 0;
 	struct pollfd f = {.fd = p->to_parent[0], .events = POLLIN};
 	must(poll(&f, 1, (int)(PATIENCE / CLOCK_MS)) == 1 &&
 			read(p->to_parent[0], &value, sizeof value) == sizeof value,

@@ -444,6 +444,16 @@ static void a_receiver_that_does_not_answer_holds_little(void **state)
 		help_net_expect(&peer, LINK_delivered);
 }
 
+static bool all_in(const struct link_counters *c)
+{
+	return c->objects_in == 500;
+}
+
+static bool all_out(const struct link_counters *c)
+{
+	return c->objects_out == 500;
+}
+
 static void many_small_objects_are_no_flood(void **state)
 {
 	(void)state;
@@ -461,12 +471,9 @@ static void many_small_objects_are_no_flood(void **state)
 	}
 	for (int i = 0; i < 500; i++)
 		help_net_expect(&peer, LINK_delivered);
-	struct link_counters c, p;
-	link_counters(coordinator.link, &c);
-	link_counters(peer.link, &p);
+	struct link_counters c = help_net_counters(&coordinator, all_in);
+	struct link_counters p = help_net_counters(&peer, all_out);
 	assert_int_equal(c.refused_rate + p.refused_rate, 0);
-	assert_int_equal(c.objects_in, 500);
-	assert_int_equal(p.objects_out, 500);
 }
 
 static void it_ends_in_any_state(void **state)
