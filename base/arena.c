@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 
 #define PAGE 4096u
-#define ALIGN 64u
 
 enum err arena_init(struct arena *a, size_t size)
 {
@@ -18,21 +17,6 @@ enum err arena_init(struct arena *a, size_t size)
 	a->base = base;
 	a->size = bytes;
 	return ERR_OK;
-}
-
-void *arena_take(struct arena *a, size_t bytes)
-{
-	if (bytes > a->size - a->used)
-		return NULL;
-	void *piece = a->base + a->used;
-	// The mapping's size is a multiple of the alignment, so rounding up cannot leave it.
-	a->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-	return piece;
-}
-
-void arena_reset(struct arena *a)
-{
-	a->used = 0;
 }
 
 void arena_release(struct arena *a)

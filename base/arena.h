@@ -1,6 +1,6 @@
 /*
- * One large mapping, handed out in aligned pieces and freed at once: first touch of fresh pages is
- * ten times slower than warm memory, so big buffers are made once.  Huge pages are asked for.
+ * One large mapping that is used as a whole: first touch of fresh pages is ten times slower than
+ * warm memory, so big buffers are made once.  Huge pages are asked for.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -10,12 +10,10 @@
 
 struct arena {
 	uint8_t *base;
-	size_t size, used;
+	size_t size;
 };
 
 enum err arena_init(struct arena *a, size_t size) MUST_CHECK; /* ERR_nomem; zeroed pages */
-void *arena_take(struct arena *a, size_t bytes); /* 64-byte aligned; NULL when used up */
-void arena_reset(struct arena *a);               /* all pieces are gone, pages stay */
 void arena_release(struct arena *a);
 
 #endif

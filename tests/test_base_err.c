@@ -178,7 +178,7 @@ static void our_own_overflow_ends_the_process(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-static void an_arena_hands_out_aligned_pieces(void **state)
+static void an_arena_is_zeroed_and_aligned(void **state)
 {
 	(void)state;
 	struct arena a;
@@ -187,20 +187,10 @@ static void an_arena_hands_out_aligned_pieces(void **state)
 	assert_null(a.base);
 	arena_release(&a);
 	assert_int_equal(arena_init(&a, 10000), ERR_OK);
-	uint8_t *first = arena_take(&a, 1), *second = arena_take(&a, 65),
-		*third = arena_take(&a, 0);
-	assert_int_equal((uintptr_t)first % 64, 0);
-	assert_int_equal(second - first, 64);
-	assert_int_equal(third - second, 128);
-	assert_int_equal(first[0] | second[64], 0);
-	assert_null(arena_take(&a, a.size));
-	assert_null(arena_take(&a, SIZE_MAX));
-	uint8_t *rest = arena_take(&a, a.size - a.used);
-	assert_non_null(rest);
-	memset(rest, 1, (size_t)(a.base + a.size - rest));
-	assert_null(arena_take(&a, 1));
-	arena_reset(&a);
-	assert_ptr_equal(arena_take(&a, a.size), first);
+	assert_true(a.size >= 10000);
+	assert_int_equal((uintptr_t)a.base % 64, 0);
+	assert_int_equal(a.base[0] | a.base[9999], 0);
+	memset(a.base, 1, a.size);
 	arena_release(&a);
 	arena_release(&a);
 	arena_release(NULL);
@@ -223,7 +213,7 @@ int main(void)
 		cmocka_unit_test(memory_can_be_refused),
 		cmocka_unit_test(our_own_small_things_are_made),
 		cmocka_unit_test(our_own_overflow_ends_the_process),
-		cmocka_unit_test(an_arena_hands_out_aligned_pieces),
+		cmocka_unit_test(an_arena_is_zeroed_and_aligned),
 		cmocka_unit_test(the_build_has_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
