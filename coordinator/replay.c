@@ -4,9 +4,6 @@
 #include "model/statefile.h"
 #include "round/record.h"
 
-/* No record is larger: bundles are made of contributions that were sent in one object each. */
-#define RECORD_MAX ((size_t)1 << 36)
-
 static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 {
 	const struct roster_member *m = roster_by_number(arg, peer);

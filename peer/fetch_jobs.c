@@ -13,10 +13,10 @@
 #include "net/https_client.h"
 #include "net/signed.h"
 #include "round/blob.h"
+#include "round/record.h"
 
 #define DOCUMENT_MAX SIGNED_MAX
 #define TELL_EVERY (500 * CLOCK_MS)
-#define RECORD_MAX (1ull << 30)
 #define RECORDS_AT_ONCE 256 /* of one job: what a long absence missed comes in pieces */
 #define RECORDS_BYTES (256ull << 20)
 

@@ -10,6 +10,8 @@
 #include "round/ledger.h"
 #include "round/update.h"
 
+#define RECORD_MAX ((size_t)1 << 32) /* bytes; whoever reads one holds it in memory */
+
 struct record {
 	struct ledger_entry entry;
 	struct update update; /* borrows the bytes it was opened from */
