@@ -96,6 +96,8 @@ static void hello(struct liar *l)
 	l->hello.sequence = l->at = head.sequence;
 	memcpy(l->hello.head, head.hash.b, sizeof l->hello.head);
 	l->hello.instance++;
+	l->hellos++;
+	l->behind_ns = 0;
 	link_forget(l->link, l->curve);
 	link_connect(l->link, l->curve, proc_text("127.0.0.1:%u", l->swarm->link_port), &l->hello);
 }
@@ -152,6 +154,7 @@ static void on_record(struct liar *l, const struct link_event *e)
 	if (record.entry.sequence == l->at + 1) {
 		l->states[record.entry.shard] = record.entry.state;
 		l->at++;
+		l->behind_ns = 0;
 	}
 	record_release(&record);
 }
@@ -186,7 +189,7 @@ static void on_message(struct liar *l, const struct link_event *e)
 		if (p.n_spans)
 			l->plan = p;
 	} else if (h->which_body == MSG_head && h->body.head.sequence > l->at) {
-		hello(l); /* missed some: stand at the newest instead */
+		l->behind_ns = l->behind_ns ? l->behind_ns : clock_now_ns();
 	}
 }
 
@@ -217,6 +220,8 @@ void help_liar_listen(struct liar *l, unsigned ms)
 			link_event_free(e);
 		}
 		(void)proc_out(l->swarm->coordinator); /* keeps all pipes empty */
+		if (l->behind_ns && clock_now_ns() > l->behind_ns + CLOCK_SECOND)
+			hello(l); /* missed some: stand at the newest instead */
 	} while ((now = clock_now_ns()) < until);
 }
 
@@ -225,16 +230,21 @@ static bool at_work(const struct liar *l)
 	return l->plan.n_spans && l->plan.parent.sequence == l->at;
 }
 
-const struct plan *help_liar_plan(struct liar *l)
+const struct plan *help_liar_next(struct liar *l, uint64_t round)
 {
 	uint64_t until = clock_now_ns() + DEADLINE;
 	help_liar_listen(l, 0);
-	while (!at_work(l) && clock_now_ns() < until)
+	while (!(at_work(l) && l->plan.round > round) && clock_now_ns() < until)
 		help_liar_listen(l, 5);
-	if (!at_work(l))
+	if (!at_work(l) || l->plan.round <= round)
 		fail_msg("member %u was given no work; last refusal: %s", l->number,
 			l->refusal.text);
 	return &l->plan;
+}
+
+const struct plan *help_liar_plan(struct liar *l)
+{
+	return help_liar_next(l, 0);
 }
 
 /* ---- lying */
@@ -272,11 +282,20 @@ void help_liar_seal(
 enum err help_liar_push(struct liar *l, const void *bytes, size_t n, struct why *why)
 {
 	struct shared *copy = shared_copy(bytes, n);
-	const struct link_object o = {.kind = OBJECT_contribution, .bytes = copy};
-	uint64_t until = clock_now_ns() + DEADLINE, ref = link_push(l->link, l->curve, &o);
-	shared_drop(copy);
-	while (l->answered != ref && clock_now_ns() < until)
+	/* The receiver remembers its answer to an object; this makes it another one each time. */
+	uint32_t nonce = ++l->pushes;
+	const struct link_object o = {.kind = OBJECT_contribution,
+		.bytes = copy,
+		.meta = (const uint8_t *)&nonce,
+		.meta_len = sizeof nonce};
+	uint64_t until = clock_now_ns() + DEADLINE, ref = 0;
+	for (unsigned hellos = 0; (!ref || l->answered != ref) && clock_now_ns() < until;) {
+		if (hellos != l->hellos) /* a new hello drops what was under way */
+			ref = link_push(l->link, l->curve, &o);
+		hellos = l->hellos;
 		help_liar_listen(l, 5);
+	}
+	shared_drop(copy);
 	if (l->answered != ref)
 		fail_msg("no answer to a contribution of member %u", l->number);
 	l->answered = 0;

@@ -28,10 +28,12 @@ struct liar {
 	shoal_hello hello;
 	struct hash *states; /* of each shard, from the newest records */
 	uint64_t at;         /* sequence of the newest record */
-	struct plan plan;    /* the last one that gave it data */
-	bool mute;           /* reports no state, so that it is given no work */
-	struct why refusal;  /* the last one, of a message */
-	unsigned refusals;
+	uint64_t behind_ns;  /* since when a newer head is known than records came for; 0: not */
+	unsigned hellos;
+	struct plan plan;   /* the last one that gave it data */
+	bool mute;          /* reports no state, so that it is given no work */
+	struct why refusal; /* the last one, of a message */
+	unsigned refusals, pushes;
 	uint64_t answered; /* ref of the object that was answered last */
 	struct why answer;
 };
@@ -41,8 +43,9 @@ void help_liar_join(struct liar *l, const struct swarm *s, const char *name);
 void help_liar_leave(struct liar *l);
 /* Hears and answers for so long, at least once. */
 void help_liar_listen(struct liar *l, unsigned ms);
-/* Its plan for the open round, once it has data in one. */
+/* Its plan for the open round, once it has data in one; for a round after this one. */
 const struct plan *help_liar_plan(struct liar *l);
+const struct plan *help_liar_next(struct liar *l, uint64_t round);
 
 /* What an honest member would say about all the data of the plan. */
 struct contribution help_liar_says(const struct liar *l, uint32_t shard);
