@@ -65,6 +65,20 @@ static bool for_good(enum err code)
 
 /* ---- the thread */
 
+static enum err work(
+	struct fetch *f, const struct job *job, struct fetch_result *r, struct why *why)
+{
+	switch ((enum fetch_job)job->mail.kind) {
+	case FETCH_join: return fetch_jobs_join(f->jobs, r, why);
+	case FETCH_data: return fetch_jobs_data(f->jobs, why);
+	case FETCH_snapshot: return fetch_jobs_snapshot(f->jobs, r, why);
+	case FETCH_records: return fetch_jobs_records(f->jobs, job->sequence, r, why);
+	case FETCH_forget:
+	case FETCH_stop: break;
+	}
+	return ERR_OK;
+}
+
 static void serve(struct fetch *f, const struct job *job)
 {
 	static const enum fetch_result_kind kinds[] = {[FETCH_join] = FETCH_result_joined,
@@ -78,14 +92,13 @@ static void serve(struct fetch *f, const struct job *job)
 		return;
 	struct fetch_result *r = fetch_result_new(kinds[what], what);
 	struct why why = {0};
-	enum err e = ERR_OK;
-	switch (what) {
-	case FETCH_join: e = fetch_jobs_join(f->jobs, r, &why); break;
-	case FETCH_data: e = fetch_jobs_data(f->jobs, &why); break;
-	case FETCH_snapshot: e = fetch_jobs_snapshot(f->jobs, r, &why); break;
-	case FETCH_records: e = fetch_jobs_records(f->jobs, job->sequence, r, &why); break;
-	case FETCH_forget:
-	case FETCH_stop: break;
+	enum err e = work(f, job, r, &why);
+	if (e == ERR_signature && what != FETCH_join) { /* the coordinator's keys may be new */
+		fetch_result_free(r);
+		r = fetch_result_new(kinds[what], what);
+		e = fetch_jobs_contact(f->jobs, &why);
+		if (!e)
+			e = work(f, job, r, &why);
 	}
 	if (e) {
 		fetch_result_free(r);

@@ -34,7 +34,8 @@ enum fetch_job { FETCH_join, FETCH_data, FETCH_snapshot, FETCH_records, FETCH_fo
 
 /* ---- jobs; each but forget has one last result, its own or failed */
 
-/* Statement, registration, spec, roster.  Result: joined. */
+/* Statement, registration, spec, roster.  Result: joined.  Again, when the link cannot be had: the
+ * coordinator's keys and port may be others by now. */
 void fetch_join(struct fetch *f);
 /* Manifest, tokenizer and token shards into DIR/blobs, the manifest also as DIR/manifest.json; what
  * is there is verified, and fetched again if damaged.  Result: data. */

@@ -30,7 +30,6 @@ struct fetch_jobs {
 	struct https_client *client;
 	struct statement statement;
 	struct spec *spec; /* own copy: the control loop has another */
-	bool trusted;
 	uint64_t told_ns;
 };
 
@@ -131,13 +130,15 @@ static enum err post_join(struct fetch_jobs *j, uint32_t *number, uint16_t *port
 	return ERR_OK;
 }
 
+enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why)
+{
+	return https_client_contact(j->client, j->link, clock_wall_s(), &j->statement, why);
+}
+
 enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
 {
 	uint16_t port = 0;
-	enum err e = ERR_OK;
-	if (!j->trusted)
-		e = https_client_contact(j->client, j->link, clock_wall_s(), &j->statement, why);
-	j->trusted = !e;
+	enum err e = fetch_jobs_contact(j, why);
 	if (!e)
 		e = post_join(j, &r->number, &port, why);
 	if (!e)

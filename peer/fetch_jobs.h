@@ -11,6 +11,10 @@ enum err fetch_jobs_new(const struct fetch_config *config, const atomic_bool *st
 	struct fetch_jobs **out, struct why *why) MUST_CHECK;
 void fetch_jobs_free(struct fetch_jobs *j); /* NULL-safe */
 
+/* Learns by the run key's statement whom to trust.  The join does it; again when the coordinator's
+ * connection shows another key than it had. */
+enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why) MUST_CHECK;
+
 /* Each fills in what its kind of result has.  Progress is mailed on the way. */
 enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct why *why) MUST_CHECK;
 enum err fetch_jobs_data(struct fetch_jobs *j, struct why *why) MUST_CHECK;

@@ -41,6 +41,22 @@ static void on_joined(struct member *m, struct fetch_result *r)
 	member_fetch(m, FETCH_data);
 }
 
+/* Asked for again because there was no link: the coordinator may have other keys or another port,
+ * which drops what was under way to the old ones; it is handed over again with the plan. */
+static void on_found_again(struct member *m, struct fetch_result *r)
+{
+	member_roster(m, r->roster);
+	r->roster = NULL;
+	if (!memcmp(m->curve, r->curve, sizeof m->curve) && !strcmp(m->address, r->address))
+		return;
+	member_log(m, 1, "the coordinator has a new key or port; connecting to %s", r->address);
+	member_unpush(m);
+	link_forget(m->link, m->curve);
+	memcpy(m->curve, r->curve, sizeof m->curve);
+	snprintf(m->address, sizeof m->address, "%s", r->address);
+	member_hello(m, true);
+}
+
 /* The fetch thread has verified what is there: opening it is quick. */
 static void on_data(struct member *m)
 {
@@ -104,7 +120,7 @@ static void on_records(struct member *m, struct fetch_result *r, uint64_t now)
 
 static void on_failed(struct member *m, const struct fetch_result *r, uint64_t now)
 {
-	if (r->for_good) {
+	if (r->for_good && !(r->job == FETCH_join && m->joined)) { /* a member goes on looking */
 		member_fail(m, &r->why);
 		return;
 	}
@@ -136,7 +152,7 @@ void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
 		m->retry_why[0] = 0;
 	}
 	switch (kind) {
-	case FETCH_result_joined: on_joined(m, r); break;
+	case FETCH_result_joined: m->joined ? on_found_again(m, r) : on_joined(m, r); break;
 	case FETCH_result_data: on_data(m); break;
 	case FETCH_result_snapshot: worker_start(m->worker, r->path, &r->head); break;
 	case FETCH_result_records: on_records(m, r, now); break;

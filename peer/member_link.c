@@ -6,6 +6,7 @@
 #include "round/record.h"
 
 #define UNKNOWN_MOST 3 /* attempts refused as not on the roster */
+#define LOST_AFTER 3   /* attempts without a welcome: is it where it was, with the same key? */
 
 /* ---- messages of the coordinator */
 
@@ -187,6 +188,9 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 	m->linked = true;
 	m->reported = false;
 	m->unknown = 0;
+	m->attempts = 0;
+	if (m->retry_set && m->retry == FETCH_join)
+		m->retry_set = false; /* it is where it was */
 	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
 	member_log(m, 1, "linked with the coordinator at %s", m->address);
 }
@@ -220,6 +224,8 @@ static void unlinked(struct member *m, const struct link_event *e)
 		text);
 	if (for_good(m, e->why.code))
 		member_fail(m, &e->why);
+	else if (++m->attempts % LOST_AFTER == 0 && !m->fetching && !m->retry_set)
+		member_fetch(m, FETCH_join);
 }
 
 void member_link_event(struct member *m, struct link_event *e, uint64_t now)

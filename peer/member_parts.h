@@ -65,7 +65,8 @@ struct member {
 	/* ---- the link */
 	struct link *link;
 	bool linked;
-	unsigned unknown; /* attempts in a row that were refused for not being on the roster */
+	unsigned unknown;  /* attempts in a row that were refused for not being on the roster */
+	unsigned attempts; /* in a row without a welcome */
 	char unlinked_why[STATUSFILE_TEXT];
 	bool parked;
 	char parked_why[STATUSFILE_TEXT];

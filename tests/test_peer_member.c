@@ -501,6 +501,27 @@ static void the_coordinator_comes_back(void **state)
 	end();
 }
 
+/* The machine was lost and the run key came out of its backup: every other key is new. */
+static void the_coordinator_comes_back_with_other_keys(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"127.0.0.1"};
+	stage_open(&s, NULL);
+	begin();
+	play();
+	stage_plan(&s, STEPS);
+	contributed(4);
+	stage_close_doors(&s);
+	tls_free(s.tls);
+	s.tls = tls_make(names, 1);
+	identity_curve_make(&s.curve);
+	stage_close(&s);
+	stage_listen(&s);
+	STAGE_UNTIL(&s, stage_at_head(&s));
+	play();
+	end();
+}
+
 /* It was not there when the peer came. */
 static void the_coordinator_comes_late(void **state)
 {
@@ -546,6 +567,7 @@ int main(void)
 		TEST(the_link_breaks_while_it_trains),
 		TEST(the_link_breaks_while_it_waits),
 		TEST(the_coordinator_comes_back),
+		TEST(the_coordinator_comes_back_with_other_keys),
 		TEST(the_coordinator_comes_late),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
