@@ -111,7 +111,14 @@ static void emit_header(struct session *s, enum link_event_kind kind, const stru
 	struct link_event *e = link_event_new(kind, s->key);
 	e->header = *in->header;
 	if (in->payload_len) {
-		e->payload = memcpy(alloc_must(in->payload_len), in->payload, in->payload_len);
+		e->payload = alloc_try(in->payload_len, 1);
+		if (!e->payload) {
+			log_warn(net, "a message of %zu bytes is dropped: no memory",
+				in->payload_len);
+			link_event_free(e);
+			return;
+		}
+		memcpy(e->payload, in->payload, in->payload_len);
 		e->payload_len = in->payload_len;
 	}
 	emit(s, e);

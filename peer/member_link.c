@@ -53,6 +53,21 @@ static void on_plan(struct member *m, const struct link_event *e)
 	m->plan_waits = true;
 }
 
+/* Two heads that the run key signed contradict each other: nobody can say which one counts. */
+static void forked(struct member *m, const struct ledger_head *theirs)
+{
+	struct why why;
+	char a[HASH_HEX], b[HASH_HEX];
+	hash_hex(&m->head.hash, a);
+	hash_hex(&theirs->hash, b);
+	err_why(&why, ERR_fork,
+		"the coordinator's ledger is not the one that this peer follows: entry %llu is "
+		"%.12s here and "
+		"%.12s there; was an old copy of the run's folder started?",
+		(unsigned long long)theirs->sequence, a, b);
+	member_fail(m, &why);
+}
+
 static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 {
 	json_t *body = NULL;
@@ -64,6 +79,8 @@ static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 	json_decref(body);
 	if (err)
 		member_warn(m, "ledger head passed over: %s", why.text);
+	else if (head.sequence == m->head.sequence && !hash_equal(&head.hash, &m->head.hash))
+		forked(m, &head);
 	else if (head.sequence <= m->head.sequence)
 		m->reported = false; /* said again because our report did not arrive */
 	else

@@ -6,8 +6,8 @@
 #include "peer/member_parts.h"
 
 #define SHOW_EVERY CLOCK_SECOND
-#define TELL_AFTER \
-	(3 * CLOCK_SECOND) /* a reason that lasts is told in the log without being asked for */
+/* A reason that lasts is told in the log without being asked for. */
+#define TELL_AFTER (3 * CLOCK_SECOND)
 
 typedef unsigned long long ull;
 

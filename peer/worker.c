@@ -205,16 +205,24 @@ static enum err step(struct worker *w, struct work *work, struct why *why)
 	return ERR_OK;
 }
 
-static void hand_over(struct worker *w, const struct job *job)
+/* ERR_nomem: what was not handed over stays sealed, and is given again with the next plan. */
+static enum err hand_over(struct worker *w, const struct job *job, struct why *why)
 {
 	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
+		size_t len = 0;
+		const uint8_t *sent = standing_sent(w->standing, shard, &len);
+		uint8_t *bytes = sent ? alloc_try(len, 1) : NULL;
+		if (!bytes)
+			return err_why(why, ERR_nomem, "no memory for the contribution of shard %u",
+				shard);
+		memcpy(bytes, sent, len);
 		struct worker_result *r = result_new(WORKER_contribution, job);
-		const uint8_t *sent = standing_sent(w->standing, shard, &r->len);
 		r->shard = shard;
-		r->bytes = alloc_must(r->len);
-		memcpy(r->bytes, sent, r->len);
+		r->bytes = bytes;
+		r->len = len;
 		mailbox_put(w->results, &r->mail);
 	}
+	return ERR_OK;
 }
 
 static enum err train(struct worker *w, struct work *work, struct why *why)
@@ -240,16 +248,21 @@ static void do_train(struct worker *w, struct job *job)
 {
 	struct why why = {0};
 	struct work work = {.job = job, .begin_ns = clock_now_ns()};
+	enum err e = ERR_OK;
 	if (atomic_load(&w->abandoned) >= job->ticket) {
 		/* nobody waits for it any more */
 	} else if (standing_answers(w->standing, &job->plan)) {
-		hand_over(w, job);
-	} else if (train(w, &work, &why)) {
+		e = hand_over(w, job, &why);
+	} else {
+		e = train(w, &work, &why);
+		if (!e && work.steps) {
+			save(w);
+			e = hand_over(w, job, &why);
+		}
+	}
+	if (e) {
 		tell_failed(w, job, &why);
 		return;
-	} else if (work.steps) {
-		save(w);
-		hand_over(w, job);
 	}
 	tell_figures(w, &work, WORKER_trained);
 }
