@@ -425,6 +425,22 @@ static void a_refused_hello_ends_it_with_the_sentence(void **state)
 	stage_release(&s);
 }
 
+static void a_fork_at_its_own_head_ends_it(void **state)
+{
+	(void)state;
+	stage_open(&s, NULL);
+	begin();
+	play();
+	struct ledger_head other = ledger_at(s.p.ledger);
+	other.hash.b[0] ^= 1;
+	free(s.head);
+	s.head = stage_sign(&s, "head", ledger_head_json(&other, &s.p.spec->id));
+	stage_send_head(&s);
+	stage_wait_peer(&s, ERR_fork);
+	help_peer_told(&s.end, ERR_fork, "is not the one that this peer follows");
+	stage_release(&s);
+}
+
 static void a_link_of_another_key_is_refused(void **state)
 {
 	(void)state;
@@ -563,6 +579,7 @@ int main(void)
 		TEST(a_contributor_that_is_new_is_looked_up),
 		TEST(a_replica_that_has_drifted_begins_again),
 		TEST(a_refused_hello_ends_it_with_the_sentence),
+		TEST(a_fork_at_its_own_head_ends_it),
 		TEST(a_link_of_another_key_is_refused),
 		TEST(the_link_breaks_while_it_trains),
 		TEST(the_link_breaks_while_it_waits),
