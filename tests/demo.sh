@@ -36,10 +36,35 @@ fi
 "$bin/shoal-coordinator" prepare "$text" --out $dir/data --spec configs/demo.json --write-spec $dir/spec.json \
 	train.total_tokens=$tokens >$dir/prepare.out || give_up "the text could not be prepared (see above)"
 
-"$bin/shoal-coordinator" serve $dir/spec.json --data $dir/data --dir $dir/coordinator --address 127.0.0.1 --port "${PORT:-0}" \
-	--link-port 0 --invite-file $dir/join.link --exit-at-end >$dir/coordinator.out 2>$dir/coordinator.log &
-coordinator=$!
-pids=$coordinator
+port=${PORT:-0} coordinator= peer1= peer2= peer3=
+start_coordinator() {
+	"$bin/shoal-coordinator" serve $dir/spec.json --data $dir/data --dir $dir/coordinator --address 127.0.0.1 --port "$port" \
+		--link-port 0 --invite-file $dir/join.link --exit-at-end >>$dir/coordinator.out 2>>$dir/coordinator.log &
+	coordinator=$!
+	pids="$pids $!"
+}
+start_peer() {
+	"$bin/shoal-peer" join $dir/join.link --dir $dir/peer$1 --name peer$1 --threads 1 >>$dir/peer$1.out 2>>$dir/peer$1.log &
+	eval "peer$1=$!"
+	pids="$pids $!"
+}
+# Somebody may kill any of the four to see what happens: whoever died by a signal comes back.
+ended() { # ended PID: 0 when it has ended by itself; sets status
+	kill -0 "$1" 2>/dev/null && return 1
+	wait "$1"
+	status=$?
+}
+look_after_peers() {
+	for i in 1 2 3; do
+		eval "pid=\$peer$i"
+		[ "$pid" = done ] || ! ended "$pid" && continue
+		eval "peer$i=done"
+		[ $status -gt 128 ] || continue
+		echo "demo: peer$i was killed; it comes back"
+		start_peer $i
+	done
+}
+start_coordinator
 tries=0
 until grep -q '^join link:' $dir/coordinator.out 2>/dev/null; do
 	kill -0 $coordinator 2>/dev/null || { cat $dir/coordinator.log; give_up "the coordinator did not start"; }
@@ -47,16 +72,21 @@ until grep -q '^join link:' $dir/coordinator.out 2>/dev/null; do
 	[ $tries -gt 300 ] && give_up "the coordinator did not start within 30 s"
 	sleep 0.1
 done
-sed -n 's/^page: //p' $dir/coordinator.out
+page=$(sed -n 's/^page: //p' $dir/coordinator.out)
+port=$(printf '%s' "$page" | sed 's|.*:\([0-9]*\)/*$|\1|')
+echo "$page"
 cat $dir/prepare.out
-for i in 1 2 3; do
-	"$bin/shoal-peer" join $dir/join.link --dir $dir/peer$i --name peer$i --threads 1 >$dir/peer$i.out 2>$dir/peer$i.log &
-	pids="$pids $!"
-done
+for i in 1 2 3; do start_peer $i; done
 
 # The live line is the coordinator's own last word; on a terminal it is rewritten in place.
 shown=
-while kill -0 $coordinator 2>/dev/null; do
+while :; do
+	if ended $coordinator; then
+		[ $status -gt 128 ] || break
+		echo "demo: the coordinator was killed; it comes back"
+		start_coordinator
+	fi
+	look_after_peers
 	line=$(tail -n 1 $dir/coordinator.log | cut -c1-110)
 	if [ "$line" != "$shown" ]; then
 		if [ -t 1 ]; then printf '\r\033[K%s' "$line"; else echo "$line"; fi
@@ -65,7 +95,7 @@ while kill -0 $coordinator 2>/dev/null; do
 	sleep 1
 done
 [ -t 1 ] && echo
-wait $coordinator || { tail -n 20 $dir/coordinator.log; give_up "the coordinator ended with an error"; }
+[ $status -eq 0 ] || { tail -n 20 $dir/coordinator.log; give_up "the coordinator ended with an error"; }
 done=$(grep '^serve: finished' $dir/coordinator.out)
 [ -n "$done" ] || { tail -n 20 $dir/coordinator.log; give_up "the run did not finish"; }
 
