@@ -149,7 +149,7 @@ ready: ## (used by the others) check that what the build needs is installed, els
 deps: ## install what build, demo and tests need (apt; prints the line for dnf, apk, pacman)
 	@tests/setup.sh install
 
-lint: ready ## layers, symbols, headers alone, format, banned calls, options and docs
+lint: ready $(O)/net/messages.pb.h ## layers, symbols, headers alone, format, banned calls, options and docs
 	@printf '%s\n' $(foreach l,$(LAYERS),"$l: $(below_$l)") | tests/check_layers.sh
 	@tests/check_style.sh
 	@tests/check_headers.sh "$(CC)" "$(O)" $(CFLAGS_all)
