@@ -48,7 +48,8 @@ start_peer() {
 	eval "peer$1=$!"
 	pids="$pids $!"
 }
-# Somebody may kill any of the four to see what happens: whoever died by a signal comes back.
+# Somebody may kill -9 any of the four to see what happens: it comes back.  Any other bad end is a fault and ends the demo.
+killed=137
 ended() { # ended PID: 0 when it has ended by itself; sets status
 	kill -0 "$1" 2>/dev/null && return 1
 	wait "$1"
@@ -59,7 +60,8 @@ look_after_peers() {
 		eval "pid=\$peer$i"
 		[ "$pid" = done ] || ! ended "$pid" && continue
 		eval "peer$i=done"
-		[ $status -gt 128 ] || continue
+		[ $status -eq 0 ] && continue
+		[ $status -eq $killed ] || { tail -n 5 $dir/peer$i.log; give_up "peer$i ended with status $status"; }
 		echo "demo: peer$i was killed; it comes back"
 		start_peer $i
 	done
@@ -82,7 +84,7 @@ for i in 1 2 3; do start_peer $i; done
 shown=
 while :; do
 	if ended $coordinator; then
-		[ $status -gt 128 ] || break
+		[ $status -eq $killed ] || break
 		echo "demo: the coordinator was killed; it comes back"
 		start_coordinator
 	fi
