@@ -32,6 +32,9 @@ struct kernel_call {
 	const struct graph *graph;
 	const struct node *node;
 	bool backward;
+	bool train; /* forward: of a training step, so that batchnorm takes the batch's statistics
+		     */
+	bool again; /* forward: a repeat for backward; buffers stay as they are */
 	struct view in[NODE_IN_MAX];
 	struct view out;
 	struct view saved;    /* op_def.saved elements; absent when no backward will follow */
@@ -42,8 +45,8 @@ struct kernel_call {
 	 * rows (the whole batch of all micro-batches); 0: over this call's counted rows. */
 	uint64_t loss_rows;
 	uint32_t past;      /* inference: tokens already in the cache */
-	struct view cache;  /* attention in inference: keys then values, [2][B][Tmax][C]; absent in
-			       training */
+	struct view cache;  /* attention in inference: keys then values, [2][B][Tmax][kv_heads D];
+			       absent in training */
 	uint32_t cache_len; /* Tmax */
 };
 

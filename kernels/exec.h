@@ -46,8 +46,10 @@ uint64_t exec_bytes(const struct exec *x); /* of device memory, params not count
 const struct segments *exec_segments(const struct exec *x);
 
 struct exec_batch {
-	/* [B,T] each; may be NULL where no held node reads it.  A target below 0 is not counted. */
+	/* [B,T] each, targets of images [N]; may be NULL where no held node reads it.  A target
+	 * below 0 is not counted. */
 	const int32_t *tokens, *targets;
+	const void *images; /* [N,C,H,W] in the backend's reals, instead of tokens */
 	/* The loss is a mean over so many rows: those counted in all micro-batches of a step, so
 	 * that losses and gradients of the micro-batches add up.  0: this micro-batch's. */
 	uint64_t loss_rows;

@@ -9,7 +9,7 @@
 
 struct held {
 	uint32_t shard;
-	uint64_t n, decay; /* elements, and how many of them decay (the first) */
+	uint64_t n, trained, decay; /* elements; the first so many have gradients, and decay */
 	struct mem *part[PARTS];
 };
 
@@ -77,6 +77,7 @@ static enum err fill(struct params *p, const struct params_config *c, uint64_t *
 		uint32_t shard = p->shards[i] = c->shards ? c->shards[i] : i;
 		p->held[i].shard = shard;
 		p->held[i].n = g->shard_params[shard];
+		p->held[i].trained = g->shard_trained[shard];
 		p->held[i].decay = g->shard_decay[shard];
 		*bytes += p->held[i].n * p->backend->real_size * parts;
 	}
@@ -244,7 +245,7 @@ static void step_shard(
 	};
 	step_range(p, h, call, 0, h->decay);
 	call.weight_decay = 0;
-	step_range(p, h, call, h->decay, h->n);
+	step_range(p, h, call, h->decay, h->trained);
 }
 
 enum err params_adamw(struct params *p, const struct params_step *s, double *norms, struct why *why)
@@ -256,8 +257,8 @@ enum err params_adamw(struct params *p, const struct params_step *s, double *nor
 	/* All norms before the first change, so that a bad gradient changes nothing. */
 	for (uint32_t i = 0; i < p->n_held; i++) {
 		const struct held *h = &p->held[i];
-		norm[i] = sqrt(
-			p->backend->norm2(p->device, (struct view){h->part[PARAMS_grad], 0}, h->n));
+		norm[i] = sqrt(p->backend->norm2(
+			p->device, (struct view){h->part[PARAMS_grad], 0}, h->trained));
 		if (!isfinite(norm[i]) && !e)
 			e = err_why(why, ERR_not_finite,
 				"the gradient of shard %u is not finite at step %llu; lower the "

@@ -20,7 +20,7 @@ struct graph *graph_new(uint32_t batch, uint32_t seq)
 		return NULL;
 	g->batch = batch;
 	g->seq = seq;
-	g->tokens_in = g->targets_in = g->loss = g->logits = GRAPH_NONE;
+	g->tokens_in = g->images_in = g->targets_in = g->loss = g->logits = GRAPH_NONE;
 	return g;
 }
 
@@ -31,6 +31,7 @@ void graph_free(struct graph *g)
 	free(g->nodes);
 	free(g->tensors);
 	free(g->shard_params);
+	free(g->shard_trained);
 	free(g->shard_decay);
 	free(g);
 }
@@ -100,6 +101,17 @@ uint32_t graph_param(struct graph *g, uint32_t shard, const char *name, const st
 	return add_tensor(g, &t);
 }
 
+uint32_t graph_buffer(struct graph *g, uint32_t shard, const char *name, const struct shape *s,
+	enum init_kind init)
+{
+	uint32_t t = graph_param(g, shard, name, s, init, 0);
+	if (t != GRAPH_NONE) {
+		g->tensors[t].buffer = true;
+		g->tensors[t].decay = false;
+	}
+	return t;
+}
+
 static enum err check_inputs(struct graph *g, const struct node *n, const uint32_t *in)
 {
 	const struct op_def *def = op_def(n->op);
@@ -118,6 +130,11 @@ static enum err check_inputs(struct graph *g, const struct node *n, const uint32
 			return err_why(why, ERR_shape, "%s.%u: input %u (%s) must hold %s",
 				def->name, g->n_nodes, i, g->tensors[in[i]].name,
 				token ? "tokens" : "reals");
+		bool buffer = def->buffer_in >> i & 1;
+		if (buffer != g->tensors[in[i]].buffer)
+			return err_why(why, ERR_shape, "%s.%u: input %u (%s) must%s be a buffer",
+				def->name, g->n_nodes, i, g->tensors[in[i]].name,
+				buffer ? "" : " not");
 		/* Two gradients in one place could not be told apart by a kernel. */
 		for (uint32_t j = 0; j < i; j++)
 			if (in[i] == in[j])
@@ -150,11 +167,10 @@ uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t 
 {
 	if (!ok(g))
 		return GRAPH_NONE;
-	struct node n = {.op = op,
-		.shard = shard,
-		.n_in = n_in,
-		.heads = attrs ? attrs->heads : 0,
-		.eps = attrs ? attrs->eps : 0};
+	struct node n = attrs ? *attrs : (struct node){0};
+	n.op = op;
+	n.shard = shard;
+	n.n_in = n_in;
 	struct tensor y = {.role = TENSOR_value, .dtype = DTYPE_real, .shard = shard};
 	if (check_inputs(g, &n, in) || check_place(g, &n))
 		return GRAPH_NONE;
@@ -216,26 +232,42 @@ static enum err check_used(const struct graph *g, struct why *why)
 	return e;
 }
 
-/* Matrices first: then what decays is one stretch, and AdamW runs over a shard in two calls. */
+enum kind { KIND_decays, KIND_trained, KIND_buffer, KINDS };
+
+static enum kind kind_of(const struct tensor *t)
+{
+	return t->buffer ? KIND_buffer : t->decay ? KIND_decays : KIND_trained;
+}
+
+static void place(struct graph *g, struct tensor *t)
+{
+	uint64_t *end = &g->shard_params[t->shard];
+	t->offset = *end;
+	*end += shape_count(&t->shape);
+	if (kind_of(t) <= KIND_decays)
+		g->shard_decay[t->shard] = *end;
+	if (kind_of(t) <= KIND_trained)
+		g->shard_trained[t->shard] = *end;
+}
+
+/* Matrices first and buffers last: then what decays is one stretch, and what trains is one. */
 static enum err lay_out(struct graph *g, struct why *why)
 {
 	g->n_shards = g->nodes[g->n_nodes - 1].shard + 1;
 	g->shard_params = alloc_try(g->n_shards, sizeof *g->shard_params);
+	g->shard_trained = alloc_try(g->n_shards, sizeof *g->shard_trained);
 	g->shard_decay = alloc_try(g->n_shards, sizeof *g->shard_decay);
-	if (!g->shard_params || !g->shard_decay)
+	if (!g->shard_params || !g->shard_trained || !g->shard_decay)
 		return err_why(why, ERR_nomem, "out of memory for %u shards", g->n_shards);
-	for (int decay = 1; decay >= 0; decay--)
+	for (int kind = 0; kind < KINDS; kind++)
 		for (uint32_t i = 0; i < g->n_tensors; i++) {
 			struct tensor *t = &g->tensors[i];
-			if (t->role != TENSOR_param || t->decay != decay)
+			if (t->role != TENSOR_param || kind_of(t) != (enum kind)kind)
 				continue;
 			if (t->shard >= g->n_shards)
 				return err_why(why, ERR_range, "parameter %s is in shard %u of %u",
 					t->name, t->shard, g->n_shards);
-			t->offset = g->shard_params[t->shard];
-			g->shard_params[t->shard] += shape_count(&t->shape);
-			if (decay)
-				g->shard_decay[t->shard] = g->shard_params[t->shard];
+			place(g, t);
 		}
 	return ERR_OK;
 }

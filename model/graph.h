@@ -38,7 +38,9 @@ struct tensor {
 	uint64_t offset;     /* parameters: first element in the shard's flat vector */
 	enum init_kind init; /* parameters */
 	float init_std;
-	bool decay; /* parameters: weight decay applies (matrices only) */
+	bool decay;  /* parameters: weight decay applies (matrices and kernels only) */
+	bool buffer; /* parameters: running statistics, which forward changes and no gradient does
+		      */
 };
 
 struct node {
@@ -46,8 +48,11 @@ struct node {
 	uint32_t shard;
 	uint32_t n_in, in[NODE_IN_MAX]; /* tensors; which is which is said at the op in op.h */
 	uint32_t out;                   /* every op has one output tensor */
-	uint32_t heads;                 /* attention */
-	float eps;                      /* layernorm */
+	uint32_t heads, kv_heads;       /* attention; rope: heads */
+	uint32_t window, stride, pad;   /* conv2d (without window), maxpool */
+	float eps;                      /* layernorm, rmsnorm, batchnorm */
+	float theta;                    /* rope */
+	float momentum;                 /* batchnorm */
 };
 
 struct graph {
@@ -56,18 +61,25 @@ struct graph {
 	struct tensor *tensors;
 	uint32_t n_tensors;
 	uint32_t n_shards;
-	uint32_t batch, seq;            /* B, T */
-	uint32_t tokens_in, targets_in; /* the input tensors, [B,T] */
-	uint32_t loss;                  /* the scalar output tensor, or GRAPH_NONE: no training */
-	uint32_t logits;                /* tensor [B,T,V], or GRAPH_NONE */
-	uint64_t *shard_params;         /* elements of each shard's flat vector */
-	uint64_t *shard_decay;          /* the first so many of them decay (the matrices) */
+	uint32_t batch, seq; /* B, T; of images N, 1 */
+	/* The input tensors: tokens [B,T] or images [N,C,H,W], GRAPH_NONE the one that is not, and
+	 * targets [B,T] or [N]. */
+	uint32_t tokens_in, images_in, targets_in;
+	uint32_t loss;   /* the scalar output tensor, or GRAPH_NONE: no training */
+	uint32_t logits; /* tensor [B,T,V] or [N,V], or GRAPH_NONE */
+	/* Elements of each shard's flat vector: shard_params in all; the first shard_trained of
+	 * them have gradients, the rest are buffers; the first shard_decay of those decay. */
+	uint64_t *shard_params, *shard_trained, *shard_decay;
 	uint32_t cap_nodes, cap_tensors;
 	struct why mistake; /* the first one made while building */
 };
 
+#define MODEL_STAGES 4
+
 /* What the spec says of a model.  "gpt": GPT-2's architecture (pre-norm, learned positions,
- * tanh-GELU, biases). */
+ * tanh-GELU, biases).  "llama": RMSNorm, RoPE, SwiGLU, grouped-query attention, no biases.
+ * "resnet": He et al.'s residual networks as torchvision builds them.  "graph": the user's own
+ * (usergraph.h). */
 struct model_config {
 	char builder[16];
 	uint32_t layers, width, heads, context, vocab;
@@ -76,6 +88,15 @@ struct model_config {
 	uint32_t shard_first[GRAPH_SHARDS_MAX]; /* gpt: first layer (block) of each shard; [0] is 0.
 						 * Embeddings are in shard 0, final norm and head in
 						 * the last one */
+	uint32_t kv_heads, hidden;   /* llama: key heads; width of the feed-forward network */
+	double rope_theta, norm_eps; /* llama; 0: 10000 and 1e-5.  gpt: norm_eps alone */
+	/* resnet: layers is the number of residual blocks, width the channels of the first stage
+	 * (64), vocab the classes. */
+	uint32_t blocks[MODEL_STAGES]; /* residual blocks of each stage; 0: no such stage */
+	bool bottleneck;               /* 1x1, 3x3, 1x1 blocks that widen four times (ResNet-50) */
+	bool small_stem;   /* 3x3 at full size for small images; else 7x7/2 and a pool */
+	uint32_t image[3]; /* channels, height, width */
+	const char *user;  /* graph: canonical JSON of model.graph; borrowed */
 };
 
 /* ---- building (used by builders).  The first mistake is kept and reported by graph_finish; the
@@ -84,11 +105,15 @@ struct graph *graph_new(uint32_t batch, uint32_t seq); /* NULL: out of memory */
 uint32_t graph_input(struct graph *g, const char *name, const struct shape *s, enum dtype dtype);
 uint32_t graph_param(struct graph *g, uint32_t shard, const char *name, const struct shape *s,
 	enum init_kind init, float std);
-/* Appends a node; its shape rule runs at once.  attrs supplies heads, eps and nothing else; may be
- * NULL.  Returns the output tensor. */
+/* Running statistics: a parameter without gradient. */
+uint32_t graph_buffer(struct graph *g, uint32_t shard, const char *name, const struct shape *s,
+	enum init_kind init);
+/* Appends a node; its shape rule runs at once.  attrs supplies the attributes (heads to momentum);
+ * may be NULL.  Returns the output tensor. */
 uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t *in, uint32_t n_in,
 	const struct node *attrs);
-/* Lays the parameters out (matrices first, in order of their making, then the vectors) and checks
+/* Lays the parameters out (matrices first, in order of their making, then vectors, then buffers),
+ * and checks
  * the whole: shards contiguous and not empty, every tensor but loss and logits used, names unique,
  * loss one element.  On failure the caller still owns g. */
 enum err graph_finish(struct graph *g, struct why *why) MUST_CHECK;

@@ -12,10 +12,12 @@
  *                saved 2R: mean and 1 / sqrt(var + eps) of each row; backward reads x, gain
  * linear         in: x [..,I], weight [O,I] (row-major), bias [O] or none
  *                y [..,O] = x weight^T + bias                   backward reads x, weight
- * attention      in: qkv [B,T,3C] (q, k, v side by side, heads of C/heads side by side in each)
- *                y [B,T,C] = causal softmax(q k^T / sqrt(C/heads)) v
+ * attention      in: q [B,T,heads D], k [B,T,kv_heads D], v like k; or one qkv with the three side
+ *                by side in each row, heads of D side by side in each; kv_heads divides heads (0:
+ *                equal to heads), and query head h reads key head h kv_heads / heads
+ *                y [B,T,heads D] = causal softmax(q k^T / sqrt(D)) v
  *                saved B*heads*T: log of the sum of exponentials of each row of scaled scores;
- *                backward reads qkv, y
+ *                backward reads the inputs, y
  * gelu           in: x
  *                y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   backward reads x
  * add            in: a, b of one shape
@@ -23,6 +25,27 @@
  * cross_entropy  in: logits [..,V], targets [..] token; a target below 0 is not counted
  *                y [1] = mean over the counted rows of -log softmax(logits)[target]
  *                saved R: log of the sum of exponentials of each row; backward reads both inputs
+ * rmsnorm        in: x [..,C], gain [C]; eps
+ *                y = x / sqrt(mean of x^2 over C + eps) * gain
+ *                saved R: 1 / sqrt(mean + eps) of each row; backward reads x, gain
+ * rope           in: x [B,T,C]; heads, theta.  With D = C/heads, even, and i < D/2: the pair (i, i
+ * + D/2) of each head (Hugging Face's halves, not neighbours) is turned by the angle (past + t)
+ * theta^(-2i/D)                       backward reads nothing swiglu         in: gate, up of one
+ * shape y = gate / (1 + exp(-gate)) up                 backward reads gate, up relu           in: x
+ *                y = max(x, 0); its slope at 0 is 0             backward reads y
+ * conv2d         in: x [N,C,H,W], weight [O,C,R,S], bias [O] or none; stride, pad (of zeros)
+ *                y [N,O,(H + 2 pad - R)/stride + 1,(W + 2 pad - S)/stride + 1], the correlation
+ *                                                               backward reads x, weight
+ * batchnorm      in: x [N,C,H,W] or [N,C], gain [C], bias [C], buffers mean [C], var [C]; eps,
+ *                momentum.  In training y = (x - m) / sqrt(v + eps) * gain + bias with m and v
+ *                (divided by the count) of each channel over this call's N,H,W, and mean +=
+ * momentum (m - mean), var likewise from v count / (count - 1), count > 1 (else v); elsewhere with
+ * the buffers (a var below 0 counts as 0) saved 2C: m and 1 / sqrt(v + eps); backward reads x, gain
+ * maxpool        in: x [N,C,H,W]; window, stride, pad < window (never the greatest)
+ *                y [N,C,(H + 2 pad - window)/stride + 1,..]; the gradient goes to the first of
+ *                equals in row-major order                      backward reads x, y
+ * global_average in: x [N,C,H,W]
+ *                y [N,C] = mean over H,W                        backward reads nothing
  *
  * saved is private to a backend (forward leaves it for the same backend's backward); only its size
  * is fixed here.
@@ -42,7 +65,15 @@
 	X(5, attention) \
 	X(6, gelu) \
 	X(7, add) \
-	X(8, cross_entropy)
+	X(8, cross_entropy) \
+	X(9, rmsnorm) \
+	X(10, rope) \
+	X(11, swiglu) \
+	X(12, relu) \
+	X(13, conv2d) \
+	X(14, batchnorm) \
+	X(15, maxpool) \
+	X(16, global_average)
 
 enum op {
 	OP_none = 0,
@@ -68,6 +99,7 @@ struct op_def {
 	uint32_t gradient_in; /* bit i: in[i] has a gradient */
 	uint32_t backward_in; /* bit i: backward reads in[i] */
 	bool backward_out;    /* backward reads y */
+	uint32_t buffer_in;   /* bit i: in[i] is a buffer, which forward changes in training */
 	bool token_skip;      /* a token below 0 means: not counted; else it is out of range */
 	/* Tokens must be below this; NULL for ops without token inputs. */
 	uint32_t (*token_limit)(const struct graph *g, const struct node *n);

@@ -1,28 +1,64 @@
 #include <stdio.h>
+#include "model/attention_form.h"
 #include "model/graph.h"
 
-static const struct shape *qkv_of(const struct graph *g, const struct node *n)
+struct attention_form attention_form(const struct graph *g, const struct node *n)
 {
-	return &g->tensors[n->in[0]].shape;
+	const struct shape *q = &g->tensors[n->in[0]].shape;
+	uint32_t kv_heads = n->kv_heads ? n->kv_heads : n->heads;
+	uint32_t columns = n->n_in == 1 ? n->heads + 2 * kv_heads : n->heads;
+	struct attention_form f = {.batch = q->dim[0],
+		.seq = q->dim[1],
+		.heads = n->heads,
+		.kv_heads = kv_heads,
+		.size = q->dim[2] / columns};
+	f.q_step = q->dim[2];
+	f.kv_step = n->n_in == 1 ? q->dim[2] : kv_heads * f.size;
+	return f;
+}
+
+static enum err check_heads(const struct graph *g, const struct node *n, struct why *why)
+{
+	if (n->heads && (!n->kv_heads || n->heads % n->kv_heads == 0))
+		return ERR_OK;
+	return err_why(why, ERR_range,
+		"attention.%u: %u query heads over %u key heads: must be a multiple", g->n_nodes,
+		n->heads, n->kv_heads);
 }
 
 static enum err infer(const struct graph *g, const struct node *n, struct shape *y, struct why *why)
 {
-	const struct shape *qkv = qkv_of(g, n);
-	uint64_t unit = 3 * (uint64_t)n->heads;
-	if (qkv->rank != 3 || !unit || qkv->dim[2] % unit) {
-		char must[64];
-		snprintf(must, sizeof must, "[B,T,3C] with C a multiple of %u heads", n->heads);
+	enum err e = check_heads(g, n, why);
+	if (e)
+		return e;
+	const struct shape *q = &g->tensors[n->in[0]].shape;
+	uint64_t kv_heads = n->kv_heads ? n->kv_heads : n->heads;
+	uint64_t unit = n->n_in == 1 ? n->heads + 2 * kv_heads : n->heads;
+	char must[64];
+	if (q->rank != 3 || q->dim[2] % unit) {
+		snprintf(must, sizeof must, "[B,T,%llu D]", (unsigned long long)unit);
 		return op_wrong_shape(g, n, 0, must, why);
 	}
-	*y = shape_make(3, qkv->dim[0], qkv->dim[1], qkv->dim[2] / 3, 1);
+	*y = shape_make(3, q->dim[0], q->dim[1], (uint32_t)(q->dim[2] / unit * n->heads), 1);
+	if (n->n_in == 2)
+		return err_why(why, ERR_shape,
+			"attention.%u: takes q, k and v, or one tensor with all three, not two",
+			g->n_nodes);
+	for (uint32_t i = 1; i < n->n_in; i++) {
+		struct shape kv = *q;
+		kv.dim[2] = (uint32_t)(q->dim[2] / unit * kv_heads);
+		if (shape_equal(&g->tensors[n->in[i]].shape, &kv))
+			continue;
+		shape_text(&kv, must);
+		return op_wrong_shape(g, n, i, must, why);
+	}
 	return ERR_OK;
 }
 
 static uint64_t saved(const struct graph *g, const struct node *n)
 {
-	const struct shape *qkv = qkv_of(g, n);
-	return (uint64_t)qkv->dim[0] * n->heads * qkv->dim[1];
+	struct attention_form f = attention_form(g, n);
+	return (uint64_t)f.batch * f.heads * f.seq;
 }
 
 /* Counted over the causal half only.  A pair of query and key costs forward: the score and what it
@@ -30,21 +66,20 @@ static uint64_t saved(const struct graph *g, const struct node *n)
  * four products (2 size each) and 3. */
 static void cost(const struct graph *g, const struct node *n, struct op_cost *c)
 {
-	const struct shape *qkv = qkv_of(g, n);
-	uint64_t t = qkv->dim[1], size = qkv->dim[2] / 3 / n->heads;
-	uint64_t pairs = (uint64_t)qkv->dim[0] * n->heads * (t * (t + 1) / 2);
+	struct attention_form f = attention_form(g, n);
+	uint64_t pairs = (uint64_t)f.batch * f.heads * ((uint64_t)f.seq * (f.seq + 1) / 2);
 	uint64_t out = shape_count(&g->tensors[n->out].shape);
-	c->flops_forward = pairs * (4 * size + 4) + out;
-	c->flops_backward = pairs * (10 * size + 6) + 2 * out;
+	c->flops_forward = pairs * (4 * (uint64_t)f.size + 4) + out;
+	c->flops_backward = pairs * (10 * (uint64_t)f.size + 6) + 2 * out;
 	op_count_bytes(g, n, c);
 }
 
 const struct op_def op_attention = {
 	.name = "attention",
 	.min_in = 1,
-	.max_in = 1,
-	.gradient_in = 1 << 0,
-	.backward_in = 1 << 0,
+	.max_in = 3,
+	.gradient_in = 1 << 0 | 1 << 1 | 1 << 2,
+	.backward_in = 1 << 0 | 1 << 1 | 1 << 2,
 	.backward_out = true,
 	.infer = infer,
 	.cost = cost,

@@ -82,10 +82,18 @@ static void cpu_zero_bytes(struct device *d, struct mem *m, size_t at, size_t by
 	memset(m->arena.base + at, 0, bytes);
 }
 
+static void (*const kernels[OP_COUNT])(struct device *d, const struct kernel_call *c) = {
+#define X(id, name) [OP_##name] = cpu_##name,
+	OP_LIST(X)
+#undef X
+};
+
 /* All of the list.  The library counts rows and columns in ints. */
 static bool cpu_supports(const struct device *d, const struct graph *g, const struct node *n)
 {
 	(void)d;
+	if (!kernels[n->op])
+		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		const struct shape *s = &g->tensors[n->in[i]].shape;
 		if (shape_rows(s) > INT32_MAX || shape_last(s) > INT32_MAX)
@@ -93,12 +101,6 @@ static bool cpu_supports(const struct device *d, const struct graph *g, const st
 	}
 	return true;
 }
-
-static void (*const kernels[OP_COUNT])(struct device *d, const struct kernel_call *c) = {
-#define X(id, name) [OP_##name] = cpu_##name,
-	OP_LIST(X)
-#undef X
-};
 
 static void cpu_run(struct device *d, const struct kernel_call *call)
 {

@@ -114,19 +114,18 @@ static void ref_describe(const struct device *d, char *out, size_t size)
 	snprintf(out, size, REF_TEXT ": plain loops on one thread, the definition of every op");
 }
 
-static bool ref_supports(const struct device *d, const struct graph *g, const struct node *n)
-{
-	(void)d;
-	(void)g;
-	(void)n;
-	return true;
-}
-
 static void (*const kernels[OP_COUNT])(const struct kernel_call *c) = {
 #define X(id, name) [OP_##name] = REF(name),
 	OP_LIST(X)
 #undef X
 };
+
+static bool ref_supports(const struct device *d, const struct graph *g, const struct node *n)
+{
+	(void)d;
+	(void)g;
+	return kernels[n->op] != NULL;
+}
 
 static void ref_run(struct device *d, const struct kernel_call *c)
 {
