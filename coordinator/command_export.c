@@ -8,7 +8,7 @@
 #include "base/option.h"
 #include "base/program.h"
 #include "coordinator/commands.h"
-#include "coordinator/hftokenizer.h"
+#include "model/hftokenizer.h"
 #include "coordinator/human.h"
 #include "model/checkpoint.h"
 #include "round/shardstate.h"

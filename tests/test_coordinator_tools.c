@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include "base/alloc.h"
 #include "base/json.h"
-#include "coordinator/hftokenizer.h"
+#include "model/hftokenizer.h"
 #include "coordinator/human.h"
 
 static void print_numbers(void **state)

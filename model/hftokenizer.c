@@ -1,4 +1,4 @@
-#include "coordinator/hftokenizer.h"
+#include "model/hftokenizer.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"

@@ -4,8 +4,8 @@
  * is UTF-8 gives the same ids, except that they do not end a run of more than TOKENIZER_PIECE_MAX
  * equal classes.
  */
-#ifndef COORDINATOR_HFTOKENIZER_H
-#define COORDINATOR_HFTOKENIZER_H
+#ifndef MODEL_HFTOKENIZER_H
+#define MODEL_HFTOKENIZER_H
 #include "base/err.h"
 #include "model/tokenizer.h"
 
