@@ -164,6 +164,9 @@ check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e
 	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
 test: check ## the same as check
 
+check-torch: ready $(O)/tests/test_kernels_golden ## golden values made afresh by PyTorch (OPTIONAL=torch make deps), and their tests
+	@tests/check_torch.sh $(O)
+
 bench: all $(bench_bin) ## make bench T=compute|link: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
@@ -188,7 +191,7 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch bench fuzz demo install format clean help

@@ -1,21 +1,17 @@
 #!/usr/bin/python3
-"""Golden values of a tiny GPT-2, made by PyTorch in double: tests/data/gpt2_tiny.bin.
+"""Golden values of a tiny GPT-2, made by PyTorch in double: tests/data/gpt2_tiny.bin (golden_file.py says what is in it).
 
-Run as: /usr/bin/python3 tests/golden_gpt2.py   (Debian's python3-torch 1.13; the file is kept, so nobody needs it to test)
+Run as: /usr/bin/python3 tests/golden_gpt2.py [FOLDER]   (Debian's python3-torch 1.13; the file is kept, so nobody needs
+it to test)
 
-The model is written here a second time, with PyTorch's own layers and automatic differentiation.  The file: magic
-"SHOALG1\n", uint32 number of entries, then for each: name[48], uint32 type (0 float64, 1 int32), uint32 count, values;
-little-endian.  Weights of linear layers are [out,in].  Entries: tokens, targets, init.*, logits, loss, grad.*, and for the
-runs "plain" and "clip" of ten AdamW steps on the same batch: their losses, norms, and param.* after the last one.
+The model is written here a second time, with PyTorch's own layers and automatic differentiation.
 """
-import struct
-import numpy as np
 import torch
 import torch.nn.functional as F
+import golden_file
 
 LAYERS, WIDTH, HEADS, VOCAB, CONTEXT, B, T = 2, 32, 4, 97, 16, 2, 16
-LR, BETAS, EPS, DECAY, CLIP, STEPS = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0, 10
-NORM_EPS = float(np.float32(1e-5))  # what a float in the graph holds
+NORM_EPS = golden_file.as_float(1e-5)
 
 torch.manual_seed(1234)
 torch.set_default_dtype(torch.float64)
@@ -55,7 +51,7 @@ def block(p, h, x):
     return x + F.linear(y, p[h + "mlp.c_proj.weight"], p[h + "mlp.c_proj.bias"])
 
 
-def forward(p, tokens, targets):
+def forward(p, training):
     x = F.embedding(tokens, p["wte.weight"]) + p["wpe.weight"][:T]
     for i in range(LAYERS):
         x = block(p, f"h.{i}.", x)
@@ -64,55 +60,6 @@ def forward(p, tokens, targets):
     return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.view(-1))
 
 
-def train(start, tokens, targets, clip):
-    p = {name: x.clone().requires_grad_() for name, x in start.items()}
-    matrices = [x for x in p.values() if x.dim() >= 2]
-    vectors = [x for x in p.values() if x.dim() < 2]
-    opt = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0}],
-                            lr=LR, betas=BETAS, eps=EPS)
-    losses, norms = [], []
-    for _ in range(STEPS):
-        opt.zero_grad()
-        loss = forward(p, tokens, targets)[1]
-        loss.backward()
-        norm = torch.sqrt(sum((x.grad ** 2).sum() for x in p.values()))
-        losses.append(loss.item())
-        norms.append(norm.item())
-        if clip and norm > clip:
-            for x in p.values():
-                x.grad *= clip / norm
-        opt.step()
-    return losses, norms, p
-
-
-entries = []
-
-
-def put(name, values):
-    x = values.detach().numpy() if isinstance(values, torch.Tensor) else np.array(values)
-    kind, x = (1, x.astype("<i4")) if x.dtype.kind == "i" else (0, x.astype("<f8"))
-    entries.append(struct.pack("<48sII", name.encode(), kind, x.size) + x.tobytes())
-
-
 start = parameters()
 tokens, targets = torch.randint(VOCAB, (B, T)), torch.randint(VOCAB, (B, T))
-p = {name: x.clone().requires_grad_() for name, x in start.items()}
-logits, loss = forward(p, tokens, targets)
-loss.backward()
-put("tokens", tokens)
-put("targets", targets)
-for name, x in start.items():
-    put("init." + name, x)
-put("logits", logits)
-put("loss", [loss.item()])
-for name, x in p.items():
-    put("grad." + name, x.grad)
-for run, clip in (("plain", 0), ("clip", CLIP)):
-    losses, norms, after = train(start, tokens, targets, clip)
-    print(run, "losses", losses, "norms", norms)
-    put(run + ".losses", losses)
-    put(run + ".norms", norms)
-    for name, x in after.items():
-        put(run + ".param." + name, x)
-with open("tests/data/gpt2_tiny.bin", "wb") as f:
-    f.write(b"SHOALG1\n" + struct.pack("<I", len(entries)) + b"".join(entries))
+golden_file.record("gpt2_tiny.bin", {"tokens": tokens, "targets": targets}, start, {}, forward)

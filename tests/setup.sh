@@ -6,6 +6,8 @@ libsqlite3-dev libopenblas-dev libnanopb-dev nanopb python3-protobuf protobuf-co
 clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps"
 # For the test of the page, which is skipped without them: OPTIONAL=1 make deps
 apt_optional="chromium chromium-driver"
+# For make check-torch and PyTorch's rows of make bench T=compute: OPTIONAL=torch make deps
+apt_torch="python3-torch libopenblas0-openmp"
 dnf="gcc make pkgconf-pkg-config libevent-devel libcurl-devel openssl-devel zeromq-devel libzstd-devel jansson-devel inih-devel sqlite-devel openblas-devel nanopb-devel nanopb python3-protobuf protobuf-compiler libcmocka-devel clang clang-tools-extra compiler-rt"
 apk="build-base pkgconf libevent-dev curl-dev openssl-dev zeromq-dev zstd-dev jansson-dev inih-dev sqlite-dev openblas-dev nanopb-dev nanopb py3-protobuf protoc cmocka-dev clang clang-extra-tools compiler-rt"
 pacman="base-devel libevent curl openssl zeromq zstd jansson libinih sqlite openblas nanopb python-protobuf protobuf cmocka clang compiler-rt"
@@ -45,12 +47,13 @@ install() {
 }
 
 optional() {
-	command -v chromedriver >/dev/null 2>&1 && return
+	if [ "$OPTIONAL" = torch ]; then apt_optional=$apt_torch
+	elif command -v chromedriver >/dev/null 2>&1; then return; fi
 	command -v apt-get >/dev/null 2>&1 || { echo "Optional (Debian's names): $apt_optional"; return; }
 	[ "$(id -u)" -eq 0 ] && sudo= || sudo=sudo
 	$sudo apt-get update -qq
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $apt_optional >/dev/null ||
-		echo "apt-get could not install $apt_optional: the test of the page will be skipped"
+		echo "apt-get could not install $apt_optional: what needs them will be skipped"
 }
 
 case ${1:-} in
