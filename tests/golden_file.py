@@ -3,9 +3,9 @@
 The file: magic "SHOALG2\n", uint32 number of entries, then for each: name[80], uint32 type (0 float64, 1 int32), uint32
 count, values; little-endian.  Weights of linear layers are [out,in], of convolutions [out,in,height,width].  Entries:
 the inputs (tokens or images, targets; a target of -1 does not count), init.* of parameters and of running statistics
-(buffers), logits and loss of a training forward, grad.* of the parameters, and for the runs "plain" and "clip" of ten
-AdamW steps on the same batch: losses and norms of each step, param.* (buffers too) after the last one, and eval, the
-loss then, with the running statistics instead of the batch's.
+(buffers); logits and eval, the loss in evaluation (with the running statistics instead of the batch's); loss in
+training, and grad.* of the parameters; and for the runs "plain" and "clip" of ten AdamW steps on the same batch: losses
+and norms of each step, param.* (buffers too) and eval after the last one.
 
 Run as a program it compares two folders of such files: golden_file.py KEPT FRESH.
 """
@@ -79,10 +79,12 @@ def record(name, inputs, start, buffers, forward):
     import torch
     torch.set_num_threads(1)
     entries = dict(inputs) | {"init." + key: x for key, x in (start | buffers).items()}
+    logits, loss = forward(start | buffers, False)
+    entries |= {"logits": logits, "eval": [loss.item()]}
     p = {key: x.clone().requires_grad_() for key, x in start.items()}
-    logits, loss = forward(p | {key: x.clone() for key, x in buffers.items()}, True)
+    loss = forward(p | {key: x.clone() for key, x in buffers.items()}, True)[1]
     loss.backward()
-    entries |= {"logits": logits.detach(), "loss": [loss.item()]} | {"grad." + key: x.grad for key, x in p.items()}
+    entries |= {"loss": [loss.item()]} | {"grad." + key: x.grad for key, x in p.items()}
     for run, clip in (("plain", 0), ("clip", CLIP)):
         losses, norms, after, eval_loss = train(forward, start, buffers, clip)
         if clip and max(norms) <= clip:
