@@ -60,8 +60,20 @@ struct adamw_call {
 	uint64_t step;
 };
 
+/* Of matrix products: bf16 rounds both factors of "linear", forward and backward, to bfloat16 and
+ * adds up in float32; results, parameters and every other op are float32 either way.  A backend
+ * that cannot, or for which it does not pay (small products), stays with float32. */
+#define PRECISION_LIST(X) X(float32) X(bf16)
+
+enum precision {
+#define X(name) PRECISION_##name,
+	PRECISION_LIST(X)
+#undef X
+};
+
 struct backend_config {
 	unsigned threads; /* 0: one per core allowed */
+	enum precision precision;
 };
 
 struct backend {

@@ -26,7 +26,7 @@ static struct rig rig_open(const char *name, unsigned threads)
 {
 	struct rig r = {.backend = backend_find(name)};
 	struct why why = {0};
-	if (r.backend->open(&(struct backend_config){threads}, &r.device, &why))
+	if (r.backend->open(&(struct backend_config){.threads = threads}, &r.device, &why))
 		fail_msg("%s", why.text);
 	return r;
 }

@@ -295,7 +295,8 @@ static void a_wrong_loop_is_noticed(void **state)
 	(void)state;
 	struct device *d = NULL;
 	struct why why = {0};
-	assert_int_equal(cpu_backend.open(&(struct backend_config){1}, &d, &why), ERR_OK);
+	assert_int_equal(
+		cpu_backend.open(&(struct backend_config){.threads = 1}, &d, &why), ERR_OK);
 	assert_int_equal(cpu_selftest(d, &why), ERR_OK);
 	struct vec wrong[3];
 	for (int i = 0; i < 3; i++)
@@ -322,7 +323,8 @@ static void norm_tells_what_is_not_finite(void **state)
 	struct view v = {0};
 	struct why why = {0};
 	float x[40] = {0};
-	assert_int_equal(cpu_backend.open(&(struct backend_config){2}, &d, &why), ERR_OK);
+	assert_int_equal(
+		cpu_backend.open(&(struct backend_config){.threads = 2}, &d, &why), ERR_OK);
 	assert_int_equal(cpu_backend.alloc(d, sizeof x, &v.mem), ERR_OK);
 	x[37] = NAN;
 	cpu_backend.write(d, v.mem, 0, x, sizeof x);
@@ -341,7 +343,8 @@ static void describes_itself(void **state)
 	struct device *d = NULL;
 	struct why why = {0};
 	char text[200];
-	assert_int_equal(cpu_backend.open(&(struct backend_config){2}, &d, &why), ERR_OK);
+	assert_int_equal(
+		cpu_backend.open(&(struct backend_config){.threads = 2}, &d, &why), ERR_OK);
 	cpu_backend.describe(d, text, sizeof text);
 	assert_int_equal(strncmp(text, "cpu: 2 threads, ", 16), 0);
 	assert_non_null(strstr(text, cpu_vec_at(0)->isa));
@@ -355,7 +358,7 @@ static void open_survives_failed_allocations(void **state)
 		struct device *d = NULL;
 		struct why why = {0};
 		alloc_fail_at(n);
-		enum err e = cpu_backend.open(&(struct backend_config){2}, &d, &why);
+		enum err e = cpu_backend.open(&(struct backend_config){.threads = 2}, &d, &why);
 		bool tried = alloc_tries() >= n;
 		alloc_fail_at(0);
 		if (!tried) {
