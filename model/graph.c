@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "model/gpt.h"
+#include "model/llama.h"
+#include "model/resnet.h"
 
 static bool ok(const struct graph *g)
 {

@@ -22,7 +22,10 @@
 #define GRAPH_ELEMENTS_MAX (1ull << 40) /* of one tensor */
 
 /* A builder NAME is a file model/NAME.c with NAME_build, and what model.builder may say. */
-#define BUILDER_LIST(X) X(gpt)
+#define BUILDER_LIST(X) \
+	X(gpt) \
+	X(llama) \
+	X(resnet)
 
 enum tensor_role { TENSOR_input, TENSOR_param, TENSOR_value };
 enum dtype { DTYPE_real, DTYPE_token /* int32 */ };
