@@ -3,38 +3,50 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/option.h"
 #include "base/program.h"
 #include "coordinator/commands.h"
-#include "model/hftokenizer.h"
+#include "coordinator/export_source.h"
 #include "coordinator/human.h"
-#include "model/checkpoint.h"
-#include "round/shardstate.h"
-#include "model/gptname.h"
+#include "model/hfexport.h"
+#include "model/hftokenizer.h"
 #include "model/manifest.h"
 #include "model/tokenizer.h"
+#include "round/shardstate.h"
+
+#define OTHER_MAX (64u << 20)
 
 static struct {
-	const char *out, *data;
+	const char *out, *data, *dtype;
+	uint64_t max_file;
 } opt;
 
 static const struct option_row rows[] = {
 	{"out", OPTION_text, &opt.out, NULL, 0, 0, "folder for the files; made when missing"},
 	{"data", OPTION_text, &opt.data, NULL, 0, 0,
 		"folder made by prepare, for the tokenizer; without it none is written"},
+	{"dtype", OPTION_text, &opt.dtype, NULL, 0, 0,
+		"of the weights: float32, bf16, float16; else a folder's own, float32 of a state"},
+	{"max-file", OPTION_bytes, &opt.max_file, "0", 0, 1e15,
+		"largest file of weights (a tensor at least); more of them get an index; 0: one "
+		"file"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static const char about[] =
-	"shoal-coordinator export STATE --out DIR [--data DIR]\n\n"
+	"shoal-coordinator export STATE|FOLDER --out DIR [--data DIR]\n\n"
 	"STATE is a snapshot, what a peer saved, or a folder of them (the newest is taken).\n"
-	"Writes model.safetensors and config.json in Hugging Face's layout of GPT-2, and "
-	"with --data\ntokenizer.json: transformers' AutoModelForCausalLM and AutoTokenizer "
-	"read the folder.\n";
+	"Writes weights and config.json in Hugging Face's layout (GPT-2, Llama), and with "
+	"--data\ntokenizer.json: transformers' AutoModelForCausalLM and AutoTokenizer "
+	"read the folder.\nFOLDER is such a folder: it is written again, in another type or in "
+	"other files.\n";
 
-static const char examples[] = "  shoal-coordinator export run --data data --out exported\n";
+static const char examples[] =
+	"  shoal-coordinator export run --data data --out exported\n"
+	"  shoal-coordinator export exported --out small --dtype bf16 --max-file 2G\n";
 
 /* The tokenizer that the model was trained with: the manifest says which. */
 static enum err load_tokenizer(const struct spec *s, struct tokenizer **out, struct why *why)
@@ -86,17 +98,67 @@ static enum err write_tokenizer(const char *text, uint32_t context, struct why *
 	return err;
 }
 
-static enum err write_all(const struct checkpoint *c, const char *tokenizer, struct why *why)
+/* The files beside the weights that belong to a folder, as they are. */
+static enum err copy_others(const char *from, struct why *why)
 {
-	char run[HASH_HEX];
-	hash_hex(&c->spec->id, run);
-	const struct gptname_model model = {
-		.graph = c->graph, .config = &c->spec->model, .shards = c->shards, .run = run};
-	enum err err = file_mkdirs(opt.out, 0755, why);
+	static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
+		"merges.txt", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
+		"generation_config.json"};
+	enum err err = ERR_OK;
+	for (size_t i = 0; !err && i < sizeof names / sizeof *names; i++) {
+		char *a = alloc_must_printf("%s/%s", from, names[i]),
+		     *b = alloc_must_printf("%s/%s", opt.out, names[i]);
+		uint8_t *bytes = NULL;
+		size_t n = 0;
+		if (file_exists(a))
+			err = file_read(a, OTHER_MAX, &bytes, &n, why);
+		if (!err && bytes)
+			err = file_write(b, bytes, n, 0644, why);
+		free(bytes);
+		free(a);
+		free(b);
+	}
+	return err;
+}
+
+static enum err find_type(
+	const struct export_source *s, enum safetensors_type *out, struct why *why)
+{
+	static const struct {
+		const char *name;
+		enum safetensors_type type;
+	} types[] = {{"float32", SAFETENSORS_F32}, {"bf16", SAFETENSORS_BF16},
+		{"float16", SAFETENSORS_F16}};
+	*out = s->folder ? hfmodel_type(s->folder) : SAFETENSORS_F32;
+	if (!opt.dtype)
+		return ERR_OK;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(opt.dtype, types[i].name)) {
+			*out = types[i].type;
+			return ERR_OK;
+		}
+	return err_why(
+		why, ERR_usage, "--dtype is float32, bf16 or float16, not \"%s\"", opt.dtype);
+}
+
+static enum err write_all(
+	const struct export_source *s, const char *path, const char *tokenizer, struct why *why)
+{
+	struct hfexport e = {.dir = opt.out,
+		.graph = s->graph,
+		.config = s->config,
+		.shards = s->shards,
+		.max_file = opt.max_file,
+		.run = *s->run ? s->run : NULL};
+	if (s->folder)
+		e.config_text = hfmodel_config_text(s->folder, &e.config_len);
+	enum err err = find_type(s, &e.type, why);
 	if (!err)
-		err = gptname_export(opt.out, &model, why);
+		err = hfexport_write(&e, why);
+	if (!err && s->folder)
+		err = copy_others(path, why);
 	if (!err && tokenizer)
-		err = write_tokenizer(tokenizer, c->spec->model.context, why);
+		err = write_tokenizer(tokenizer, s->config->context, why);
 	return err;
 }
 
@@ -126,30 +188,50 @@ static void state_text(const struct checkpoint *c, char out[static HASH_HEX])
 	free(states);
 }
 
-static enum err run(const char *state, struct why *why)
+/* A folder written over itself could be lost half-way. */
+static enum err check_places(const char *path, struct why *why)
 {
-	struct checkpoint c;
+	struct stat a, b;
+	if (hfmodel_is(path) && opt.data)
+		return err_why(why, ERR_usage,
+			"--data goes with a state; %s is a folder and keeps its own tokenizer",
+			path);
+	if (!stat(path, &a) && !stat(opt.out, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		return err_why(why, ERR_usage, "--out %s is what is exported: name another folder",
+			opt.out);
+	return ERR_OK;
+}
+
+static void report(const struct export_source *s, const char *path, bool tokenizer)
+{
+	char params[HUMAN_TEXT], hex[HASH_HEX] = "none";
+	printf("%s: %s parameters of %s\n", opt.out, human_count(graph_params(s->graph), params),
+		s->state.path ? s->state.path : path);
+	if (s->state.file && !strcmp(statefile_kind(s->state.file), "snapshot"))
+		state_text(&s->state, hex);
+	printf("export: ok model.safetensors config.json%s state=%s\n",
+		tokenizer ? " tokenizer.json tokenizer_config.json" : "", hex);
+}
+
+static enum err run(const char *path, struct why *why)
+{
+	struct export_source s = {0};
 	struct tokenizer *t = NULL;
-	char *tokenizer = NULL, params[HUMAN_TEXT];
-	enum err err = checkpoint_open(state, &c, NULL, why);
+	char *tokenizer = NULL;
+	enum err err = check_places(path, why);
+	if (!err)
+		err = export_source_open(path, opt.out, &s, why);
 	if (!err && opt.data)
-		err = load_tokenizer(c.spec, &t, why);
+		err = load_tokenizer(s.state.spec, &t, why);
 	if (!err && t)
 		err = hftokenizer_print(t, &tokenizer, why);
 	if (!err)
-		err = write_all(&c, tokenizer, why);
-	if (!err) {
-		printf("%s: %s parameters of %s\n", opt.out,
-			human_count(graph_params(c.graph), params), c.path);
-		char hex[HASH_HEX] = "none";
-		if (!strcmp(statefile_kind(c.file), "snapshot"))
-			state_text(&c, hex);
-		printf("export: ok model.safetensors config.json%s state=%s\n",
-			tokenizer ? " tokenizer.json tokenizer_config.json" : "", hex);
-	}
+		err = write_all(&s, path, tokenizer, why);
+	if (!err)
+		report(&s, path, tokenizer);
 	free(tokenizer);
 	tokenizer_free(t);
-	checkpoint_close(&c);
+	export_source_release(&s);
 	return err;
 }
 

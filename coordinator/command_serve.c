@@ -12,6 +12,7 @@
 #include "coordinator/hub_invite.h"
 #include "coordinator/progress_line.h"
 #include "coordinator/reason.h"
+#include "model/hfinit.h"
 #include "net/https_server.h"
 
 #define SETS_MAX 64
@@ -26,6 +27,8 @@ static const struct option_row rows[] = {
 	{"data", OPTION_text, &opt.hub.data, NULL, 0, 0, "folder made by prepare for this spec"},
 	{"dir", OPTION_text, &opt.hub.dir, NULL, 0, 0,
 		"folder of the run: keys, ledger, model; made at the first start"},
+	{"init", OPTION_text, &opt.hub.init, NULL, 0, 0,
+		"Hugging Face folder to begin with, at the first start; fills in the spec's init"},
 	{"address", OPTION_text, &opt.hub.address, "*", 0, 0,
 		"address to listen on; *: all of this machine"},
 	{"port", OPTION_int, &opt.port, "7433", 0, 65535,
@@ -86,11 +89,27 @@ static void introduce(const struct hub *h)
 	fflush(stdout);
 }
 
+/* A spec that names no initial weights gets those of --init. */
+static enum err load_spec(const char *path, const char *const *sets, size_t n_sets,
+	struct spec **out, struct why *why)
+{
+	const char *all[SETS_MAX + 1];
+	char set[HFINIT_SET];
+	enum err err = spec_load(path, sets, n_sets, out, NULL, why);
+	if (err || !opt.hub.init || !hash_is_zero(&(*out)->init))
+		return err;
+	spec_free(*out);
+	memcpy(all, sets, n_sets * sizeof *all);
+	all[n_sets] = set;
+	err = hfinit_set(opt.hub.init, set, why);
+	return err ? err : spec_load(path, all, n_sets + 1, out, NULL, why);
+}
+
 static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
 {
 	struct spec *spec = NULL;
 	struct hub h;
-	enum err err = spec_load(path, sets, n_sets, &spec, NULL, why);
+	enum err err = load_spec(path, sets, n_sets, &spec, why);
 	if (err)
 		return err;
 	signal_watch();

@@ -47,7 +47,7 @@ struct hub_pace {
 };
 
 struct hub_config {
-	const char *dir, *data;
+	const char *dir, *data, *init; /* init: folder with the initial weights, or NULL */
 	const char *address, *public_address;
 	uint16_t port, link_port;
 	const char *invite_file; /* NULL: DIR/join.link */

@@ -81,23 +81,9 @@ static enum err open_data(struct hub *h, const struct spec *spec, struct why *wh
 
 static enum err open_run(struct hub *h, const struct spec *spec, struct why *why)
 {
-	char hex[HASH_HEX], *weights = NULL;
-	hash_hex(&spec->init, hex);
-	if (!hash_is_zero(&spec->init))
-		weights = alloc_must_printf("%s/blobs/%s", h->config.data, hex);
-	struct hash have = {{0}};
-	enum err err = ERR_OK;
-	if (weights && (hash_file(weights, &have, NULL) || !hash_equal(&have, &spec->init)))
-		err = err_why(why, ERR_missing,
-			"the initial weights of the spec are not at %s: put the safetensors file "
-			"there under its hash",
-			weights);
 	const struct run_config c = {
-		.dir = h->config.dir, .spec = spec, .weights = weights, .serving = true};
-	if (!err)
-		err = run_open(&c, &h->run, why);
-	free(weights);
-	return err;
+		.dir = h->config.dir, .spec = spec, .init = h->config.init, .serving = true};
+	return run_open(&c, &h->run, why);
 }
 
 /* ---- what the process itself needs */

@@ -245,7 +245,7 @@ enum err run_open(const struct run_config *config, struct run *r, struct why *wh
 	if (!err && fresh)
 		err = leftover_check(&left, 0, why);
 	if (!err && fresh)
-		err = run_first(r, config->weights, why);
+		err = run_first(r, config->init, why);
 	if (!err)
 		err = read_all(r, why);
 	if (!err && config->serving)

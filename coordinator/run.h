@@ -49,7 +49,7 @@ struct run {
 struct run_config {
 	const char *dir;
 	const struct spec *spec; /* NULL: the one that the folder holds; else it must be that one */
-	const char *weights;     /* safetensors with the initial weights, for the first start */
+	const char *init;        /* folder with the spec's initial weights, for the first start */
 	bool serving; /* takes the lock, may make, repair and remove; else only looks (and a folder
 			 without a run is ERR_missing) */
 };

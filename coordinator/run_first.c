@@ -3,6 +3,7 @@
 #include <string.h>
 #include "coordinator/failpoint.h"
 #include "coordinator/snapshot.h"
+#include "model/hfinit.h"
 
 static enum err commit(struct run *r, const struct store_snapshot *snapshot, struct why *why)
 {
@@ -20,10 +21,16 @@ static enum err commit(struct run *r, const struct store_snapshot *snapshot, str
 	return err;
 }
 
-enum err run_first(struct run *r, const char *weights, struct why *why)
+enum err run_first(struct run *r, const char *init, struct why *why)
 {
 	struct store_snapshot row = {0};
-	enum err err = shardfile_start(&r->files, r->graph, r->spec, weights, r->start, why);
+	struct hfmodel *from = NULL;
+	enum err err = ERR_OK;
+	if (!hash_is_zero(&r->spec->init))
+		err = hfinit_open(init, r->spec, &from, why);
+	if (!err)
+		err = shardfile_start(&r->files, r->graph, r->spec, from, r->start, why);
+	hfmodel_close(from);
 	if (err)
 		return err;
 	r->genesis = ledger_genesis(&r->spec->id, r->start, r->graph->n_shards);

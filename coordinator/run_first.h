@@ -3,7 +3,8 @@
 #define COORDINATOR_RUN_FIRST_H
 #include "coordinator/run.h"
 
-/* Files first, then one transaction: a start that dies in between is simply made again. */
-enum err run_first(struct run *r, const char *weights, struct why *why) MUST_CHECK;
+/* Files first, then one transaction: a start that dies in between is simply made again.  init is
+ * the folder with the spec's initial weights; it is not looked at when the spec names none. */
+enum err run_first(struct run *r, const char *init, struct why *why) MUST_CHECK;
 
 #endif

@@ -1,15 +1,12 @@
 #include "coordinator/shardfile.h"
 #include <dirent.h>
-#include <fcntl.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/gptname.h"
+#include "base/scratch.h"
 #include "model/statefile.h"
 
 static char *path_of(const struct shardfile *f, uint32_t shard, uint64_t round)
@@ -106,38 +103,10 @@ static enum err from_seed(const struct shardfile *f, const struct graph *g, uint
 	return err;
 }
 
-/* All shards at once in a file without a name, so that a model larger than the memory can be read
- * in the order of its tensors. */
-static enum err room_for_all(const struct shardfile *f, float **out, size_t *bytes, struct why *why)
+static enum err save_all(
+	const struct shardfile *f, float *const *shards, struct hash *states, struct why *why)
 {
-	*bytes = 0;
-	for (uint32_t i = 0; i < f->n_shards; i++)
-		*bytes += f->n[i] * sizeof(float);
-	int fd = open(f->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return file_why(why, "make a file in", f->dir, errno);
-	int rc = posix_fallocate(fd, 0, (off_t)*bytes);
-	void *at = rc ? MAP_FAILED : mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	int said = rc ? rc : errno;
-	close(fd);
-	if (at == MAP_FAILED)
-		return file_why(why, "make room for the model in", f->dir, said);
-	*out = at;
-	return ERR_OK;
-}
-
-static enum err from_weights(const struct shardfile *f, const struct graph *g, const char *weights,
-	struct hash *states, struct why *why)
-{
-	float *all = NULL;
-	size_t bytes, at = 0;
-	enum err err = room_for_all(f, &all, &bytes, why);
-	if (err)
-		return err;
-	float **shards = alloc_must_zero(f->n_shards, sizeof *shards);
-	for (uint32_t i = 0; i < f->n_shards; at += f->n[i++])
-		shards[i] = all + at;
-	err = gptname_import(weights, g, shards, why);
+	enum err err = ERR_OK;
 	for (uint32_t i = 0; !err && i < f->n_shards; i++) {
 		struct shardstate s = {0};
 		err = shardstate_init(&s, i, f->n[i], f->rule);
@@ -147,14 +116,35 @@ static enum err from_weights(const struct shardfile *f, const struct graph *g, c
 		}
 		shardstate_release(&s);
 	}
+	return err;
+}
+
+/* All shards at once on disk, so that a model larger than the memory can be read in the order of
+ * its tensors. */
+static enum err from_folder(const struct shardfile *f, const struct graph *g,
+	const struct hfmodel *init, struct hash *states, struct why *why)
+{
+	size_t n = 0;
+	void *all = NULL;
+	for (uint32_t i = 0; i < f->n_shards; i++)
+		n += f->n[i];
+	enum err err = scratch_take(f->dir, n * sizeof(float), &all, why);
+	if (err)
+		return err;
+	float **shards = alloc_must_zero(f->n_shards, sizeof *shards), *at = all;
+	for (uint32_t i = 0; i < f->n_shards; at += f->n[i++])
+		shards[i] = at;
+	err = hfmodel_read(init, g, shards, why);
+	if (!err)
+		err = save_all(f, shards, states, why);
 	free(shards);
-	munmap(all, bytes);
+	scratch_release(all, n * sizeof(float));
 	return err;
 }
 
 enum err shardfile_start(const struct shardfile *f, const struct graph *g, const struct spec *spec,
-	const char *weights, struct hash *states, struct why *why)
+	const struct hfmodel *init, struct hash *states, struct why *why)
 {
-	return weights ? from_weights(f, g, weights, states, why)
-		       : from_seed(f, g, spec->seed, states, why);
+	return init ? from_folder(f, g, init, states, why)
+		    : from_seed(f, g, spec->seed, states, why);
 }

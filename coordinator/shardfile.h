@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "model/graph.h"
+#include "model/hfmodel.h"
 #include "model/spec.h"
 #include "round/rule.h"
 #include "round/shardstate.h"
@@ -32,9 +33,9 @@ enum err shardfile_save(
  * stays. */
 void shardfile_sweep(const struct shardfile *f, uint64_t round);
 
-/* Round 0 of all shards: from the seed, or from weights (a safetensors file) when that is not NULL.
- * states receives the hash of each. */
+/* Round 0 of all shards: from the seed, or init's values when that is not NULL (it must suit the
+ * spec).  states receives the hash of each. */
 enum err shardfile_start(const struct shardfile *f, const struct graph *g, const struct spec *spec,
-	const char *weights, struct hash *states, struct why *why) MUST_CHECK;
+	const struct hfmodel *init, struct hash *states, struct why *why) MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "model/half.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the format is little-endian and is read as it lies"
@@ -325,25 +326,17 @@ const char *safetensors_type_name(enum safetensors_type type)
 	return type_names[type];
 }
 
+size_t safetensors_width(enum safetensors_type type)
+{
+	return type_widths[type];
+}
+
+struct hash safetensors_hash(const struct safetensors *s)
+{
+	return hash_of(s->map.data, s->map.len);
+}
+
 /* ---- reading values */
-
-static float float_of_bits(uint32_t bits)
-{
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-static float float_of_half(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
-	if (exponent == 31)
-		return float_of_bits(sign | 0x7f800000 | fraction << 13);
-	if (exponent)
-		return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
-	float tiny = (float)fraction * 0x1p-24f; /* subnormal or zero */
-	return sign ? -tiny : tiny;
-}
 
 enum err safetensors_read(const struct safetensors_tensor *t, uint64_t first, size_t count,
 	float *out, struct why *why)
@@ -362,126 +355,7 @@ enum err safetensors_read(const struct safetensors_tensor *t, uint64_t first, si
 	}
 	for (size_t i = 0; i < count; i++, at += 2) {
 		uint16_t h = (uint16_t)(at[0] | at[1] << 8);
-		out[i] = t->type == SAFETENSORS_F16 ? float_of_half(h)
-						    : float_of_bits((uint32_t)h << 16);
+		out[i] = t->type == SAFETENSORS_F16 ? half_from_f16(h) : half_from_bf16(h);
 	}
 	return ERR_OK;
-}
-
-/* ---- writing */
-
-struct safetensors_out {
-	struct file_out *file;
-	char *path;
-	uint64_t left; /* elements that are still to come */
-};
-
-static json_t *plan_json(const struct safetensors_plan *t, uint64_t *at)
-{
-	json_t *shape = json_array();
-	uint64_t count = 1, begin = *at;
-	for (uint32_t i = 0; i < t->rank; i++) {
-		count *= t->dim[i];
-		json_array_append_new(shape, json_integer((json_int_t)t->dim[i]));
-	}
-	*at += count * sizeof(float);
-	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_names[SAFETENSORS_F32], "shape",
-		shape, "data_offsets", (json_int_t)begin, (json_int_t)*at);
-}
-
-/* The header's text; members stand in the order of their names.  Caller frees; NULL when there is
- * no memory, or a name twice or not UTF-8. */
-static char *header_text(const struct safetensors_plans *plans, uint64_t *bytes)
-{
-	json_t *header = json_object(), *meta = json_object();
-	bool ok = header && meta;
-	for (size_t i = 0; i < plans->n_meta; i++)
-		ok &= json_object_set_new(
-			      meta, plans->meta[i].key, json_string(plans->meta[i].value)) == 0;
-	if (plans->n_meta)
-		ok &= json_object_set(header, METADATA, meta) == 0;
-	json_decref(meta);
-	*bytes = 0;
-	for (size_t i = 0; i < plans->n_tensors; i++) {
-		const struct safetensors_plan *t = &plans->tensors[i];
-		ok &= !json_object_get(header, t->name) &&
-		      json_object_set_new(header, t->name, plan_json(t, bytes)) == 0;
-	}
-	char *text = ok ? json_canonical(header) : NULL;
-	json_decref(header);
-	return text;
-}
-
-/* The header is filled up with spaces, so that the data is aligned. */
-static enum err write_header(struct file_out *f, const char *text, struct why *why)
-{
-	size_t len = strlen(text), padding = -len % LENGTH_BYTES;
-	struct buf head;
-	buf_init(&head, LENGTH_BYTES + len + padding);
-	buf_put_u64(&head, len + padding);
-	buf_put(&head, text, len);
-	for (size_t i = 0; i < padding; i++)
-		buf_put_u8(&head, ' ');
-	enum err e = buf_ok(&head)
-			     ? file_out_put(f, head.data, head.len, why)
-			     : err_why(why, ERR_nomem, "no memory for a header of %zu bytes", len);
-	buf_release(&head);
-	return e;
-}
-
-enum err safetensors_create(const char *path, const struct safetensors_plans *plans,
-	struct safetensors_out **out, struct why *why)
-{
-	uint64_t bytes;
-	char *text = header_text(plans, &bytes);
-	if (!text)
-		return err_why(why, ERR_syntax,
-			"cannot write %s: a tensor's name comes twice or is no text, or there is "
-			"no memory",
-			path);
-	struct safetensors_out *f = alloc_must_zero(1, sizeof *f);
-	f->path = alloc_must_strdup(path);
-	f->left = bytes / sizeof(float);
-	enum err e = file_out_open(path, 0644, &f->file, why);
-	if (!e)
-		e = write_header(f->file, text, why);
-	free(text);
-	if (e) {
-		safetensors_discard(f);
-		return e;
-	}
-	*out = f;
-	return ERR_OK;
-}
-
-enum err safetensors_put(struct safetensors_out *f, const float *values, size_t n, struct why *why)
-{
-	if (n > f->left)
-		return err_why(why, ERR_shape, "%s: %zu more values than its tensors have", f->path,
-			(size_t)(n - f->left));
-	f->left -= n;
-	return file_out_put(f->file, values, n * sizeof *values, why);
-}
-
-enum err safetensors_commit(struct safetensors_out *f, struct why *why)
-{
-	if (f->left) {
-		enum err e = err_why(why, ERR_shape, "%s: %llu values of its tensors are missing",
-			f->path, (unsigned long long)f->left);
-		safetensors_discard(f);
-		return e;
-	}
-	struct file_out *file = f->file;
-	f->file = NULL;
-	safetensors_discard(f);
-	return file_out_commit(file, why);
-}
-
-void safetensors_discard(struct safetensors_out *f)
-{
-	if (!f)
-		return;
-	file_out_discard(f->file);
-	free(f->path);
-	free(f);
 }

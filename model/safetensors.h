@@ -1,14 +1,16 @@
 /*
  * The safetensors format (github.com/huggingface/safetensors): a 64-bit little-endian length, a
- * JSON header of that length, then the tensors' bytes.  Read through a mapping, written in a
- * stream, so that memory never holds the model twice.  A file is hostile input: the header is
- * bounded, and the tensors must lie side by side and cover the data exactly, as the format demands.
+ * JSON header of that length, then the tensors' bytes.  Here it is read, through a mapping, so that
+ * memory never holds the model twice; safetensors_out.h writes it.  A file is hostile input: the
+ * header is bounded, and the tensors must lie side by side and cover the data exactly, as the
+ * format demands.
  */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "base/hash.h"
 
 /* The format allows 100 MB; a hundred thousand tensors need 10, and parsed JSON is many times as
  * large as its text. */
@@ -66,39 +68,12 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *s, c
 /* A text of __metadata__, or NULL. */
 const char *safetensors_meta(const struct safetensors *s, const char *key);
 const char *safetensors_type_name(enum safetensors_type type);
+size_t safetensors_width(enum safetensors_type type);      /* bytes of an element */
+struct hash safetensors_hash(const struct safetensors *s); /* of an opened file's bytes */
 
 /* count elements from first on as float32: F32, F16 and BF16; ERR_unsupported for other types.  The
  * range must lie within t->count. */
 enum err safetensors_read(const struct safetensors_tensor *t, uint64_t first, size_t count,
 	float *out, struct why *why) MUST_CHECK;
-
-/* ---- writing: float32, one tensor after the other in the given order; same input, same bytes */
-struct safetensors_out;
-
-struct safetensors_plan {
-	const char *name; /* borrowed until safetensors_create returns, as all here */
-	uint32_t rank;
-	uint64_t dim[SAFETENSORS_RANK_MAX];
-};
-
-struct safetensors_text {
-	const char *key, *value; /* UTF-8 */
-};
-
-struct safetensors_plans {
-	const struct safetensors_plan *tensors;
-	size_t n_tensors;
-	const struct safetensors_text *meta; /* __metadata__ */
-	size_t n_meta;
-};
-
-enum err safetensors_create(const char *path, const struct safetensors_plans *plans,
-	struct safetensors_out **out, struct why *why) MUST_CHECK;
-/* The next n elements of the data. */
-enum err safetensors_put(
-	struct safetensors_out *f, const float *values, size_t n, struct why *why) MUST_CHECK;
-/* ERR_shape when more or fewer elements were put than planned; f is gone in any case. */
-enum err safetensors_commit(struct safetensors_out *f, struct why *why) MUST_CHECK;
-void safetensors_discard(struct safetensors_out *f); /* NULL-safe */
 
 #endif

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "model/safetensors.h"
+#include "model/safetensors_out.h"
 #include "tests/help_model.h"
 
 static const struct safetensors_plan plans[] = {
@@ -30,14 +30,14 @@ static enum err write_all(const char *path, struct why *why)
 	for (unsigned i = 0; i < VALUES; i++)
 		values[i] = (float)i - 3.5f;
 	struct safetensors_out *f = NULL;
-	enum err e = safetensors_create(path, &all, &f, why);
+	enum err e = safetensors_out_open(path, &all, &f, why);
 	if (!e)
-		e = safetensors_put(f, values, 7, why);
+		e = safetensors_out_put(f, values, 7, why);
 	if (!e)
-		e = safetensors_put(f, values + 7, VALUES - 7, why);
+		e = safetensors_out_put(f, values + 7, VALUES - 7, why);
 	if (!e)
-		return safetensors_commit(f, why);
-	safetensors_discard(f);
+		return safetensors_out_commit(f, why);
+	safetensors_out_discard(f);
 	return e;
 }
 
@@ -91,12 +91,12 @@ static void bytes_are_pinned(void **state)
 	const struct safetensors_plans small = {.tensors = &one, .n_tensors = 1};
 	const float values[] = {1, -2};
 	struct safetensors_out *f = NULL;
-	assert_int_equal(safetensors_create(help_model_path("a"), &small, &f, NULL), ERR_OK);
-	assert_int_equal(safetensors_put(f, values, 2, NULL), ERR_OK);
-	assert_int_equal(safetensors_commit(f, NULL), ERR_OK);
+	assert_int_equal(safetensors_out_open(help_model_path("a"), &small, &f, NULL), ERR_OK);
+	assert_int_equal(safetensors_out_put(f, values, 2, NULL), ERR_OK);
+	assert_int_equal(safetensors_out_commit(f, NULL), ERR_OK);
 	static const char text[] =
 		"\x38\0\0\0\0\0\0\0"
-		"{\"a\":{\"data_offsets\":[0,8],\"dtype\":\"F32\",\"shape\":[2]}}  "
+		"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  "
 		"\0\0\x80\x3f\0\0\0\xc0";
 	size_t n;
 	const uint8_t *bytes = help_model_read("a", &n);
@@ -120,22 +120,23 @@ static void nothing_half_written_stays(void **state)
 	struct safetensors_out *f = NULL;
 	const float values[VALUES + 1] = {0};
 	const char *path = help_model_path("m");
-	assert_int_equal(safetensors_create(path, &all, &f, &why), ERR_OK);
-	assert_int_equal(safetensors_put(f, values, VALUES - 1, &why), ERR_OK);
-	assert_int_equal(safetensors_commit(f, &why), ERR_shape);
+	assert_int_equal(safetensors_out_open(path, &all, &f, &why), ERR_OK);
+	assert_int_equal(safetensors_out_put(f, values, VALUES - 1, &why), ERR_OK);
+	assert_int_equal(safetensors_out_commit(f, &why), ERR_shape);
 	help_model_told(&why, ERR_shape, "1 values of its tensors are missing");
-	assert_int_equal(safetensors_create(path, &all, &f, &why), ERR_OK);
-	assert_int_equal(safetensors_put(f, values, VALUES + 1, &why), ERR_shape);
+	assert_int_equal(safetensors_out_open(path, &all, &f, &why), ERR_OK);
+	assert_int_equal(safetensors_out_put(f, values, VALUES + 1, &why), ERR_shape);
 	help_model_told(&why, ERR_shape, "1 more values");
-	safetensors_discard(f);
-	safetensors_discard(NULL);
-	assert_int_equal(safetensors_create(help_model_path("no/m"), &all, &f, &why), ERR_missing);
+	safetensors_out_discard(f);
+	safetensors_out_discard(NULL);
+	assert_int_equal(
+		safetensors_out_open(help_model_path("no/m"), &all, &f, &why), ERR_missing);
 	const struct safetensors_plan twice[] = {{.name = "a"}, {.name = "a"}};
 	const struct safetensors_plans bad = {.tensors = twice, .n_tensors = 2};
-	assert_int_equal(safetensors_create(path, &bad, &f, &why), ERR_syntax);
+	assert_int_equal(safetensors_out_open(path, &bad, &f, &why), ERR_syntax);
 	const struct safetensors_plan named = {.name = "\xff"};
 	const struct safetensors_plans binary = {.tensors = &named, .n_tensors = 1};
-	assert_int_equal(safetensors_create(path, &binary, &f, &why), ERR_syntax);
+	assert_int_equal(safetensors_out_open(path, &binary, &f, &why), ERR_syntax);
 	assert_int_equal(help_model_entries(""), 0);
 }
 
