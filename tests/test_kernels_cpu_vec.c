@@ -212,6 +212,117 @@ static void norms(const struct vec *v, size_t n)
 	check(is_bias_back, "norm_back_gain, bias", n);
 }
 
+static double mean_square(const float *x, const float *w, size_t n)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += (double)x[i] * (double)w[i] / (double)n;
+	return sum;
+}
+
+static double is_rms(size_t i)
+{
+	return (double)a[i] * rstd * (double)b[i];
+}
+
+static double is_rms_back(size_t i)
+{
+	return rstd * ((double)c[i] * (double)b[i] - (double)a[i] * rstd * mean_dh);
+}
+
+static double is_more_rms_back(size_t i)
+{
+	return (double)u[i] + is_rms_back(i);
+}
+
+static void rms(const struct vec *v, size_t n)
+{
+	const struct vec_norm row = {a, b, 0, 0.8f, n};
+	rstd = (double)0.8f;
+	float d[LONGEST];
+	for (size_t i = 0; i < n; i++)
+		d[i] = c[i] * b[i];
+	mean_dh = rstd * mean_square(d, a, n);
+	v->rms(y, &row);
+	check(is_rms, "rms", n);
+	v->rms_back(y, &row, c, false);
+	check(is_rms_back, "rms_back", n);
+	memcpy(y, u, sizeof y);
+	v->rms_back(y, &row, c, true);
+	check(is_more_rms_back, "rms_back, adding", n);
+}
+
+static double is_swiglu(size_t i)
+{
+	return (double)a[i] / (1 + exp(-(double)a[i])) * (double)b[i];
+}
+
+static double is_gate_back(size_t i)
+{
+	double x = (double)a[i], s = 1 / (1 + exp(-x));
+	return (double)c[i] * (double)b[i] * s * (1 + x * (1 - s));
+}
+
+static double is_up_back(size_t i)
+{
+	double x = (double)a[i];
+	return (double)c[i] * x / (1 + exp(-x));
+}
+
+static double is_more_up_back(size_t i)
+{
+	return (double)u[i] + is_up_back(i);
+}
+
+static void swiglu(const struct vec *v, size_t n)
+{
+	v->swiglu(y, a, b, n);
+	check(is_swiglu, "swiglu", n);
+	v->swiglu_back(&(struct vec_swiglu_back){a, b, c, y, NULL, false, false}, n);
+	check(is_gate_back, "swiglu_back, gate", n);
+	memcpy(y, u, sizeof y);
+	v->swiglu_back(&(struct vec_swiglu_back){a, b, c, NULL, y, false, true}, n);
+	check(is_more_up_back, "swiglu_back, adding to up", n);
+	/* In place of gate and up. */
+	float gate[LONGEST + 1], up[LONGEST + 1];
+	memcpy(gate, a, sizeof gate);
+	memcpy(up, b, sizeof up);
+	v->swiglu_back(&(struct vec_swiglu_back){gate, up, c, gate, up, false, false}, n);
+	for (size_t i = 0; i < n; i++) {
+		near((double)gate[i], is_gate_back(i), "swiglu_back in place, gate", n);
+		near((double)up[i], is_up_back(i), "swiglu_back in place, up", n);
+	}
+}
+
+/* Pairs (i, i + half) of a row of 2 half. */
+static size_t half;
+
+static double is_turned(size_t i)
+{
+	size_t k = i % half;
+	double left = (double)a[k], right = (double)a[k + half];
+	return i < half ? left * (double)b[k] - right * (double)c[k]
+			: right * (double)b[k] + left * (double)c[k];
+}
+
+static double is_more_turned(size_t i)
+{
+	return (double)u[i] + is_turned(i);
+}
+
+static void turn(const struct vec *v, size_t n)
+{
+	half = n / 2;
+	const struct vec_turn by = {b, c, half, half};
+	memcpy(y, u, sizeof y);
+	v->turn(y, a, &by, true);
+	check(is_more_turned, "turn, adding", 2 * half);
+	memcpy(y, a, sizeof y);
+	v->turn(y, y, &by, false);
+	for (size_t i = 0; i < 2 * half; i++)
+		near((double)y[i], is_turned(i), "turn in place", 2 * half);
+}
+
 static void adamw(const struct vec *v, size_t n)
 {
 	const struct vec_adamw k = {0.9f, 0.1f, 0.95f, 0.05f, 0.5f, 0.999f, 0.02f, 1.7f, 1e-4f};
@@ -243,6 +354,10 @@ static void every_loop_of_every_instruction_set(void **state)
 			fill((uint32_t)n);
 			maps(cpu_vec_at(i), n);
 			norms(cpu_vec_at(i), n);
+			fill((uint32_t)n);
+			rms(cpu_vec_at(i), n);
+			swiglu(cpu_vec_at(i), n);
+			turn(cpu_vec_at(i), n);
 			fill((uint32_t)n);
 			adamw(cpu_vec_at(i), n);
 		}

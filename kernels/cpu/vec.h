@@ -24,6 +24,19 @@ struct vec_adamw {
 	float scale, decay, rate, root, eps; /* p = p decay - rate m / (sqrt(v) root + eps) */
 };
 
+/* Pairs (i, i + apart) of a row, i < n, and the angle that each is turned by. */
+struct vec_turn {
+	const float *cos, *sin;
+	size_t n, apart;
+};
+
+/* Gradients may be NULL, and may lie where gate and up do. */
+struct vec_swiglu_back {
+	const float *gate, *up, *grad_y;
+	float *grad_gate, *grad_up;
+	bool add_gate, add_up; /* += instead of = */
+};
+
 /* What AdamW changes, and the gradient. */
 struct vec_moments {
 	float *param, *m, *v;
@@ -58,6 +71,14 @@ struct vec {
 	/* One row's share: grad_gain += grad_y h and grad_bias += grad_y; either may be NULL. */
 	void (*norm_back_gain)(float *grad_gain, float *grad_bias, const struct vec_norm *row,
 		const float *grad_y);
+	/* A row without mean (0) and bias: y = x rstd gain; the gradient of x = (or +=)
+	 * rstd (d - h mean(d h)). */
+	void (*rms)(float *y, const struct vec_norm *row);
+	void (*rms_back)(float *grad, const struct vec_norm *row, const float *grad_y, bool more);
+	/* y = (or +=) x turned, in place or not. */
+	void (*turn)(float *y, const float *x, const struct vec_turn *by, bool more);
+	void (*swiglu)(float *y, const float *gate, const float *up, size_t n);
+	void (*swiglu_back)(const struct vec_swiglu_back *at, size_t n);
 	void (*adamw)(const struct vec_moments *at, const struct vec_adamw *c, size_t n);
 };
 

@@ -54,6 +54,17 @@ static inline void put_tail(float *y, lanes v, size_t n)
 	memcpy(y, &v, n * sizeof *y);
 }
 
+/* To y + i, if there is a y: v, or v more. */
+static inline void give(float *y, size_t i, lanes v, size_t n, bool more)
+{
+	if (!y)
+		return;
+	if (n == VEC_LANES)
+		put(y + i, more ? get(y + i) + v : v);
+	else
+		put_tail(y + i, more ? get_tail(y + i, n, 0) + v : v, n);
+}
+
 static inline lanes pick(bits mask, lanes a, lanes b)
 {
 	return (lanes)(((bits)a & mask) | ((bits)b & ~mask));
@@ -371,6 +382,97 @@ static void norm_back_gain(
 		add(grad_bias, grad_bias, grad_y, n);
 }
 
+static void rms(float *y, const struct vec_norm *row)
+{
+	const float *x = row->x, *gain = row->gain;
+	float rstd = row->rstd;
+	size_t i = 0, n = row->n;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		put(y + i, get(x + i) * rstd * get(gain + i));
+	for (; i < n; i++)
+		y[i] = x[i] * rstd * gain[i];
+}
+
+static void rms_back(float *grad, const struct vec_norm *row, const float *grad_y, bool more)
+{
+	const float *x = row->x, *gain = row->gain;
+	float rstd = row->rstd;
+	lanes sum = all(0);
+	size_t i = 0, n = row->n;
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		sum += get(grad_y + i) * get(gain + i) * get(x + i);
+	if (i < n)
+		sum += get_tail(grad_y + i, n - i, 0) * get_tail(gain + i, n - i, 0) *
+		       get_tail(x + i, n - i, 0);
+	float pull = total(sum) / (float)n * rstd * rstd;
+	for (i = 0; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes g = rstd * (get(grad_y + i) * get(gain + i) - get(x + i) * pull);
+		put(grad + i, more ? get(grad + i) + g : g);
+	}
+	for (; i < n; i++) {
+		float g = rstd * (grad_y[i] * gain[i] - x[i] * pull);
+		grad[i] = more ? grad[i] + g : g;
+	}
+}
+
+static void turn(float *y, const float *x, const struct vec_turn *by, bool more)
+{
+	const float *c = by->cos, *s = by->sin, *x2 = x + by->apart;
+	float *y2 = y + by->apart;
+	size_t i = 0, n = by->n;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes a = get(x + i), b = get(x2 + i);
+		lanes left = a * get(c + i) - b * get(s + i);
+		lanes right = b * get(c + i) + a * get(s + i);
+		put(y + i, more ? get(y + i) + left : left);
+		put(y2 + i, more ? get(y2 + i) + right : right);
+	}
+	for (; i < n; i++) {
+		float left = x[i] * c[i] - x2[i] * s[i], right = x2[i] * c[i] + x[i] * s[i];
+		y[i] = more ? y[i] + left : left;
+		y2[i] = more ? y2[i] + right : right;
+	}
+}
+
+static void swiglu(float *y, const float *gate, const float *up, size_t n)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		lanes g = get(gate + i);
+		put(y + i, g / (1.0f + exponential(-g)) * get(up + i));
+	}
+	if (i < n) {
+		lanes g = get_tail(gate + i, n - i, 0);
+		put_tail(y + i, g / (1.0f + exponential(-g)) * get_tail(up + i, n - i, 0), n - i);
+	}
+}
+
+struct swiglu_slopes {
+	lanes gate, up;
+};
+
+/* With s the gate's sigmoid, 1 - s is e s: nothing cancels where s is near 1. */
+static inline struct swiglu_slopes swiglu_slopes(lanes gate, lanes up)
+{
+	lanes e = exponential(-gate), s = 1.0f / (1.0f + e);
+	return (struct swiglu_slopes){up * s * (1.0f + gate * (e * s)), gate * s};
+}
+
+static void swiglu_back(const struct vec_swiglu_back *at, size_t n)
+{
+	const struct vec_swiglu_back own = *at;
+	for (size_t i = 0; i < n; i += VEC_LANES) {
+		size_t left = n - i < VEC_LANES ? n - i : VEC_LANES;
+		bool whole = left == VEC_LANES;
+		lanes g = whole ? get(own.gate + i) : get_tail(own.gate + i, left, 0);
+		lanes u = whole ? get(own.up + i) : get_tail(own.up + i, left, 0);
+		lanes d = whole ? get(own.grad_y + i) : get_tail(own.grad_y + i, left, 0);
+		struct swiglu_slopes slope = swiglu_slopes(g, u);
+		give(own.grad_gate, i, d * slope.gate, left, own.add_gate);
+		give(own.grad_up, i, d * slope.up, left, own.add_up);
+	}
+}
+
 static inline lanes adamw_lanes(
 	lanes param, lanes grad, lanes *m, lanes *v, const struct vec_adamw *c)
 {
@@ -418,5 +520,10 @@ const struct vec VEC_NAME = {
 	.norm = norm,
 	.norm_back = norm_back,
 	.norm_back_gain = norm_back_gain,
+	.rms = rms,
+	.rms_back = rms_back,
+	.turn = turn,
+	.swiglu = swiglu,
+	.swiglu_back = swiglu_back,
 	.adamw = adamw,
 };
