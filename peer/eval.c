@@ -1,8 +1,7 @@
-/* shoal-peer eval: the loss of a saved state on the validation part of its data. */
+/* shoal-peer eval: the loss of a saved model on the validation part of prepared data. */
 #include <math.h>
 #include <stdio.h>
 #include "base/program.h"
-#include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
 #include "peer/saved.h"
@@ -23,22 +22,22 @@ static const struct option_row rows[] = {
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static const char about[] =
-	"shoal-peer eval STATE --data DIR\n\nSTATE is a saved state, a snapshot, or "
-	"a folder of them.\n";
+	"shoal-peer eval STATE|FOLDER --data DIR\n\n"
+	"STATE is a saved state, a snapshot, or a folder of them; FOLDER a Hugging Face model "
+	"(config.json\nand safetensors), on text prepared with its tokenizer.  Losses are nats: "
+	"val_loss per byte,\nval_loss_token per token; perplexity is e to the power of either.  "
+	"Windows are as long as the\nspec's train.seq; of a folder as its context, at most 1024 "
+	"tokens.\n";
 
-static const char examples[] = "  shoal-peer eval run --data data\n";
+static const char examples[] = "  shoal-peer eval run --data data\n"
+			       "  shoal-peer eval gpt2 --data data --windows 50\n";
 
 static enum err evaluate(const char *path, struct trainer_validation *v, struct why *why)
 {
-	struct checkpoint s = {0};
-	struct buf passed;
+	struct saved s;
 	struct dataset data = {0};
 	struct trainer *t = NULL;
-	buf_init(&passed, 1 << 16);
-	enum err e = checkpoint_open(path, &s, &passed, why);
-	if (!e)
-		saved_tell_passed(&passed);
-	buf_release(&passed);
+	enum err e = saved_open(path, &s, why);
 	if (!e)
 		e = dataset_open(opt.data, s.spec, true, &data, why);
 	struct trainer_config how = {.spec = s.spec,
@@ -48,7 +47,7 @@ static enum err evaluate(const char *path, struct trainer_validation *v, struct 
 	if (!e)
 		e = trainer_new(&how, &t, why);
 	if (!e)
-		e = trainer_load(t, s.file, false, 0, why);
+		e = saved_load(&s, t, why);
 	if (!e)
 		e = trainer_validate(t, (uint64_t)opt.windows, v, why);
 	if (!e && !v->tokens)
@@ -56,7 +55,7 @@ static enum err evaluate(const char *path, struct trainer_validation *v, struct 
 			opt.data, s.spec->train.seq);
 	trainer_free(t);
 	dataset_release(&data);
-	checkpoint_close(&s);
+	saved_release(&s);
 	return e;
 }
 
@@ -83,7 +82,9 @@ int eval_command(int argc, char **argv)
 	struct trainer_validation v;
 	if (evaluate(words[0], &v, &why))
 		return program_fail(COMMAND_PROGRAM, argv[0], &why);
-	printf("eval: val_loss=%.4f val_loss_token=%.4f perplexity=%.3f tokens=%llu\n", v.per_byte,
-		v.per_token, exp(v.per_token), (unsigned long long)v.tokens);
+	printf("eval: val_loss=%.4f val_loss_token=%.4f perplexity=%.3f perplexity_byte=%.3f "
+	       "tokens=%llu\n",
+		v.per_byte, v.per_token, exp(v.per_token), exp(v.per_byte),
+		(unsigned long long)v.tokens);
 	return PROGRAM_ok;
 }

@@ -9,7 +9,6 @@
 #include "base/signal.h"
 #include "kernels/exec.h"
 #include "kernels/kvcache.h"
-#include "model/checkpoint.h"
 #include "peer/command.h"
 #include "peer/sample.h"
 #include "peer/saved.h"
@@ -40,14 +39,16 @@ static const struct option_row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static const char about[] = "shoal-peer generate STATE [--data DIR] [--prompt TEXT]\n\n"
-			    "STATE is a saved state, a snapshot, or a folder of them.\n";
+static const char about[] =
+	"shoal-peer generate STATE|FOLDER [--data DIR] [--prompt TEXT]\n\n"
+	"STATE is a saved state, a snapshot, or a folder of them; FOLDER a Hugging Face model "
+	"(config.json\nand safetensors).\n";
 
 static const char examples[] = "  shoal-peer generate run --data data --prompt 'In the "
 			       "beginning' --tokens 300\n";
 
 struct writer {
-	struct checkpoint saved;
+	struct saved saved;
 	struct tokenizer *tokenizer;
 	struct trainer *trainer;
 	struct graph *one; /* batch 1, one token */
@@ -84,33 +85,44 @@ static enum err load_tokenizer(struct writer *w, struct why *why)
 	return e;
 }
 
-static enum err prepare(struct writer *w, const char *path, struct why *why)
+/* The prompt's ids, and a context that has room for all that is written, if the model's has. */
+static enum err read_prompt(struct writer *w, struct why *why)
 {
-	struct buf passed;
-	buf_init(&passed, 1 << 16);
-	enum err e = checkpoint_open(path, &w->saved, &passed, why);
-	if (!e)
-		saved_tell_passed(&passed);
-	buf_release(&passed);
-	if (!e)
-		e = load_tokenizer(w, why);
-	if (e)
-		return e;
 	const struct model_config *model = &w->saved.spec->model;
 	w->vocab = model->vocab;
-	w->context = model->context;
 	if (tokenizer_vocab(w->tokenizer) > w->vocab)
 		return err_why(why, ERR_shape,
 			"the tokenizer has %u ids, the model only %u; name the run's own data with "
 			"--data",
 			tokenizer_vocab(w->tokenizer), w->vocab);
+	if (tokenizer_encode(w->tokenizer, opt.prompt, strlen(opt.prompt), &w->text))
+		return err_why(why, ERR_nomem, "no memory for the prompt");
+	if (!w->text.len)
+		return err_why(why, ERR_range,
+			"the prompt is empty; give at least one character with --prompt");
+	uint64_t most = w->text.len + (uint64_t)opt.tokens;
+	w->context = most < model->context ? (uint32_t)most : model->context;
+	return ERR_OK;
+}
+
+static enum err prepare(struct writer *w, const char *path, struct why *why)
+{
+	enum err e = saved_open(path, &w->saved, why);
+	if (!e)
+		e = graph_build(&w->saved.spec->model, 1, 1, &w->one, why);
+	if (!e && w->one->tokens_in == GRAPH_NONE)
+		e = err_why(why, ERR_unsupported, "%s is a model of images, not of text", path);
+	if (!e)
+		e = load_tokenizer(w, why);
+	if (!e)
+		e = read_prompt(w, why);
+	if (e)
+		return e;
 	struct trainer_config how = {
 		.spec = w->saved.spec, .backend = opt.backend, .threads = (unsigned)opt.threads};
 	e = trainer_new(&how, &w->trainer, why);
 	if (!e)
-		e = trainer_load(w->trainer, w->saved.file, false, 0, why);
-	if (!e)
-		e = graph_build(model, 1, 1, &w->one, why);
+		e = saved_load(&w->saved, w->trainer, why);
 	struct params *p = e ? NULL : trainer_params(w->trainer);
 	if (!e)
 		e = exec_new(w->one, p, EXEC_logits, &w->exec, why);
@@ -121,11 +133,6 @@ static enum err prepare(struct writer *w, const char *path, struct why *why)
 		return e;
 	w->logits = alloc_must_zero(w->vocab, sizeof *w->logits);
 	w->order = alloc_must_zero(w->vocab, sizeof *w->order);
-	if (tokenizer_encode(w->tokenizer, opt.prompt, strlen(opt.prompt), &w->text))
-		return err_why(why, ERR_nomem, "no memory for the prompt");
-	if (!w->text.len)
-		return err_why(why, ERR_range,
-			"the prompt is empty; give at least one character with --prompt");
 	return ERR_OK;
 }
 
@@ -194,7 +201,7 @@ static void release(struct writer *w)
 	graph_free(w->one);
 	trainer_free(w->trainer);
 	tokenizer_free(w->tokenizer);
-	checkpoint_close(&w->saved);
+	saved_release(&w->saved);
 	free(w->logits);
 	free(w->order);
 	free(w->text.id);

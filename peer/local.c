@@ -12,6 +12,7 @@
 #include "base/signal.h"
 #include "base/trace.h"
 #include "model/checkpoint.h"
+#include "model/hfinit.h"
 #include "peer/command.h"
 #include "peer/dataset.h"
 #include "peer/saved.h"
@@ -22,7 +23,7 @@
 #define LOSS_DECAY 0.98 /* of the running mean that the progress line shows */
 
 struct options {
-	const char *data, *dir, *backend;
+	const char *data, *dir, *init, *backend;
 	int64_t threads, tokens, windows;
 	uint64_t save_every;
 };
@@ -33,6 +34,8 @@ static const struct option_row rows[] = {
 	{"data", OPTION_text, &opt.data, NULL, 0, 0, "folder made by shoal-coordinator prepare"},
 	{"dir", OPTION_text, &opt.dir, NULL, 0, 0,
 		"folder for the saved states; resumes what is there"},
+	{"init", OPTION_text, &opt.init, NULL, 0, 0,
+		"Hugging Face folder to begin with; fills in the spec's init"},
 	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0,
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
@@ -73,29 +76,51 @@ static uint64_t tokens_of(const struct local *l, uint64_t sequences)
 	return sequences * l->spec->train.seq;
 }
 
-/* A template names no data: the run then is the template with this folder's data. */
-static enum err load_spec(struct local *l, const char **words, size_t n, struct why *why)
+/* The members that the options fill in where the spec has none: the data, the initial weights. */
+struct filled {
+	const char *sets[WORDS_MAX + 2];
+	size_t n;
+	char data[32 + HASH_HEX], init[HFINIT_SET];
+};
+
+static enum err fill_in(struct local *l, struct filled *f, struct why *why)
 {
-	const char *sets[WORDS_MAX + 1];
-	char set[32 + HASH_HEX] = "data.manifest=";
-	for (size_t i = 1; i < n; i++)
-		sets[i - 1] = words[i];
-	size_t n_sets = n - 1;
-	struct buf mistakes;
-	buf_init(&mistakes, SPEC_MISTAKES_MAX);
-	enum err e = spec_load(words[0], sets, n_sets, &l->spec, &mistakes, why);
-	if (e && mistakes.len)
-		fprintf(stderr, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
-	if (!e)
-		e = dataset_open(opt.data, l->spec, true, &l->data, why);
-	if (!e && hash_is_zero(&l->spec->manifest)) {
-		hash_hex(&l->data.manifest->id, set + strlen(set));
-		sets[n_sets++] = set;
+	size_t given = f->n;
+	if (hash_is_zero(&l->spec->manifest)) {
+		char hex[HASH_HEX];
+		hash_hex(&l->data.manifest->id, hex);
+		snprintf(f->data, sizeof f->data, "data.manifest=%s", hex);
+		f->sets[f->n++] = f->data;
+	}
+	if (opt.init && hash_is_zero(&l->spec->init)) {
+		enum err e = hfinit_set(opt.init, f->init, why);
+		if (e)
+			return e;
+		f->sets[f->n++] = f->init;
+	}
+	if (f->n > given) {
 		spec_free(l->spec);
 		l->spec = NULL;
-		e = spec_load(words[0], sets, n_sets, &l->spec, NULL, why);
 	}
+	return ERR_OK;
+}
+
+static enum err load_spec(struct local *l, const char **words, size_t n, struct why *why)
+{
+	struct filled f = {.n = n - 1};
+	struct buf mistakes;
+	memcpy(f.sets, words + 1, f.n * sizeof *f.sets);
+	buf_init(&mistakes, SPEC_MISTAKES_MAX);
+	enum err e = spec_load(words[0], f.sets, f.n, &l->spec, &mistakes, why);
+	if (e && mistakes.len)
+		fprintf(stderr, "%.*s", (int)mistakes.len, (const char *)mistakes.data);
 	buf_release(&mistakes);
+	if (!e)
+		e = dataset_open(opt.data, l->spec, true, &l->data, why);
+	if (!e)
+		e = fill_in(l, &f, why);
+	if (!e && !l->spec)
+		e = spec_load(words[0], f.sets, f.n, &l->spec, NULL, why);
 	return e;
 }
 
@@ -128,6 +153,19 @@ static void tell_difference(const struct local *l)
 	checkpoint_close(&there);
 }
 
+/* A fresh start: the seed's parameters are there already. */
+static enum err begin(struct local *l, struct why *why)
+{
+	struct hfmodel *init = NULL;
+	if (hash_is_zero(&l->spec->init))
+		return ERR_OK;
+	enum err e = hfinit_open(opt.init, l->spec, &init, why);
+	if (!e)
+		e = saved_fill(init, l->trainer, why);
+	hfmodel_close(init);
+	return e;
+}
+
 static enum err resume(struct local *l, struct why *why)
 {
 	struct statefile *file = NULL;
@@ -141,7 +179,7 @@ static enum err resume(struct local *l, struct why *why)
 		saved_tell_passed(&passed);
 	buf_release(&passed);
 	if (e == ERR_missing)
-		return ERR_OK; /* a fresh start */
+		return begin(l, why);
 	if (e == ERR_wrong_run)
 		tell_difference(l);
 	if (!e)
