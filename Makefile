@@ -52,7 +52,7 @@ say =
 endif
 
 # ---- sources by wildcard
-srcs = $(filter-out kernels/ref/%,$(wildcard $1/*.c $1/*/*.c))
+srcs = $(filter-out kernels/ref/% kernels/onednn/%,$(wildcard $1/*.c $1/*/*.c))
 objs = $(patsubst %.c,$(O)/%.o,$(call srcs,$1))
 # kernels/ref is compiled twice from the same text: float and double.
 ref_srcs := $(wildcard kernels/ref/*.c)
@@ -82,6 +82,17 @@ $(O)/shoal-peer: $(O)/peer/main.o $(call link_objs,peer)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
 $(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
+
+# ---- oneDNN's products, a plug-in of the cpu backend (kernels/cpu/provider.h), where its headers are
+plugin_src := $(wildcard kernels/onednn/*.c)
+plugin_so  := $(O)/libexec/shoal/shoal-onednn.so
+has_dnnl   := $(shell echo '\#include <dnnl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+plugin     := $(if $(has_dnnl),$(plugin_so))
+all: $(plugin)
+$(O)/kernels/onednn/%.o: CFLAGS_dir = -fPIC -fvisibility=hidden
+$(plugin_so): $(patsubst %.c,$(O)/%.o,$(plugin_src))
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^ -ldnnl -lgomp
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
@@ -160,7 +171,7 @@ symbols: $(foreach l,$(LAYERS),$(call objs,$l))
 # T=pattern picks tests: make check T=net_link
 T ?=
 pick = $(if $(T),$(foreach t,$1,$(if $(findstring $(T),$t),$t)),$1)
-check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator ## all tests; ends "N passed, N failed"
+check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(plugin) ## all tests; ends "N passed, N failed"
 	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
 test: check ## the same as check
 
@@ -182,6 +193,7 @@ install: all ## copy the programs to PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/shoal
 	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(DESTDIR)$(PREFIX)/bin
 	install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/shoal
+	$(if $(plugin),install -D -m 644 $(plugin) $(DESTDIR)$(PREFIX)/libexec/shoal/$(notdir $(plugin)))
 
 format: ## run clang-format over the sources
 	@clang-format -i $(wildcard base/*.[ch] model/*.[ch] compress/*.[ch] net/*.[ch] kernels/*.[ch] kernels/*/*.[ch] \

@@ -1,42 +1,62 @@
 #include "kernels/cpu/cpu.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/plugin.h"
 
 static void cpu_close(struct device *d)
 {
 	if (!d)
 		return;
+	product_close(&d->products);
 	pool_free(d->pool);
 	arena_release(&d->scratch);
 	free(d);
 }
 
-static enum err prepare(struct device *d, const struct backend_config *config, struct why *why)
+/* A plug-in that spoils an op is given up, and CBLAS tried. */
+static enum err selftest(struct device *d, struct why *why)
 {
-	blas_prepare();
-	d->vec = cpu_vec_at(0);
-	d->pool = pool_new(config->threads);
-	if (arena_init(&d->scratch, pool_threads(d->pool) * CPU_SCRATCH * sizeof(float)))
-		return err_why(
-			why, ERR_nomem, "cpu: out of memory for %u threads", pool_threads(d->pool));
+	enum err e = cpu_selftest(d, why);
+	if (e != ERR_unsupported || !d->products.plugin)
+		return e;
+	product_drop_plugin(&d->products, why->text);
 	return cpu_selftest(d, why);
 }
 
-static enum err cpu_open(const struct backend_config *config, struct device **out, struct why *why)
+static enum err prepare(
+	struct device *d, const struct backend_config *config, const char *plugin, struct why *why)
+{
+	d->vec = cpu_vec_at(0);
+	d->pool = pool_new(config->threads);
+	unsigned threads = pool_threads(d->pool);
+	product_open(&d->products, plugin, threads);
+	if (arena_init(&d->scratch, threads * CPU_SCRATCH * sizeof(float)))
+		return err_why(why, ERR_nomem, "cpu: out of memory for %u threads", threads);
+	return selftest(d, why);
+}
+
+enum err cpu_open_with(const struct backend_config *config, const char *plugin, struct device **out,
+	struct why *why)
 {
 	struct device *d = alloc_try(1, sizeof *d);
 	if (!d)
 		return err_why(why, ERR_nomem, "cpu: out of memory for the device");
-	enum err err = prepare(d, config, why);
+	enum err err = prepare(d, config, plugin, why);
 	if (err) {
 		cpu_close(d);
 		return err;
 	}
 	*out = d;
 	return ERR_OK;
+}
+
+static enum err cpu_open(const struct backend_config *config, struct device **out, struct why *why)
+{
+	char plugin[PATH_MAX];
+	return cpu_open_with(config, plugin_find(plugin, sizeof plugin), out, why);
 }
 
 static enum err cpu_alloc(struct device *d, size_t bytes, struct mem **out)
@@ -109,11 +129,11 @@ static void cpu_run(struct device *d, const struct kernel_call *call)
 
 static void cpu_describe(const struct device *d, char *out, size_t size)
 {
-	char blas[64];
-	blas_describe(blas, sizeof blas);
+	char products[256];
+	product_describe(&d->products, products, sizeof products);
 	unsigned threads = pool_threads(d->pool);
 	snprintf(out, size, "cpu: %u thread%s, %s, %s", threads, threads == 1 ? "" : "s",
-		d->vec->isa, blas);
+		d->vec->isa, products);
 }
 
 const struct backend cpu_backend = {

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/pool.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/vec.h"
 #include "model/graph.h"
 
@@ -23,6 +24,7 @@ struct mem {
 
 struct device {
 	struct pool *pool;
+	struct products products;
 	const struct vec *vec;
 	struct arena scratch;          /* CPU_SCRATCH floats for each thread */
 	double partial[CPU_TILES_MAX]; /* sums of the tiles of one cpu_ranges */
@@ -45,6 +47,11 @@ typedef void cpu_range_fn(void *arg, struct cpu_range r);
 void cpu_ranges(struct device *d, uint64_t n, uint64_t cost, cpu_range_fn *fn, void *arg);
 
 float *cpu_scratch(const struct device *d, unsigned thread);
+
+static inline void cpu_product(const struct device *d, unsigned thread, const struct product *p)
+{
+	product_run(&d->products, thread, p);
+}
 
 static inline float *cpu_at(struct view v)
 {
@@ -78,6 +85,10 @@ void cpu_hand_on(struct device *d, const struct kernel_call *c, uint32_t input);
 void cpu_zero(struct device *d, float *x, uint64_t n);
 double cpu_norm2(struct device *d, struct view x, uint64_t n);
 void cpu_adamw(struct device *d, const struct adamw_call *c);
+
+/* As backend.open, with this plug-in for products (its path; NULL: none). */
+enum err cpu_open_with(const struct backend_config *config, const char *plugin, struct device **out,
+	struct why *why) MUST_CHECK;
 
 /* Every op both ways, AdamW and the norm on small made-up tensors against ref.  ERR_unsupported
  * names the first that differs; ERR_nomem. */

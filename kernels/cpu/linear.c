@@ -1,16 +1,15 @@
 #include <string.h>
-#include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
 
 /*
- * Tiles of a product's result.  Measured with OpenBLAS (AVX2 and AVX-512): a tile of 256 rows by 96
- * columns runs at the speed of the whole product, since each tile packs its two factors again;
- * narrower or lower ones lose 10 % and more.  So rows are cut only far above that, and columns as
- * wide as still leaves TILES for the threads to share.
+ * Tiles of a product's result.  A library brings both factors of each tile into its own order, so
+ * a tile must be large both ways: with OpenBLAS on AVX-512 one of 256 rows by 96 columns runs at 78
+ * % of the speed of a large product, by 192 at 88 %, by 384 at 95 %; oneDNN loses less.  So rows
+ * are cut only above that, and columns as wide as still leaves TILES for the threads to share.
  */
 #define TILE_ROWS 320
-#define TILE_COLUMNS 96
-#define TILES 16
+#define TILE_COLUMNS 192
+#define TILES 6
 
 struct grid {
 	uint64_t rows, columns; /* of a tile */
@@ -28,7 +27,7 @@ static struct grid grid_of(uint64_t rows, uint64_t columns)
 	struct grid g;
 	g.rows = piece(rows, (rows + TILE_ROWS - 1) / TILE_ROWS);
 	g.down = (rows + g.rows - 1) / g.rows;
-	uint64_t width = 8 * TILE_COLUMNS;
+	uint64_t width = 4 * TILE_COLUMNS;
 	while (width > TILE_COLUMNS && g.down * ((columns + width - 1) / width) < TILES)
 		width /= 2;
 	g.columns = piece(columns, (columns + width - 1) / width);
@@ -47,7 +46,7 @@ static struct span span_of(uint64_t size, uint64_t each, size_t i)
 }
 
 struct linear {
-	const struct vec *vec;
+	const struct device *d;
 	uint64_t rows, in, out;
 	const float *x, *weight, *bias, *grad_y;
 	float *y, *grad_x, *grad_weight, *grad_bias;
@@ -58,7 +57,6 @@ struct linear {
 
 static void forward(void *arg, size_t tile, unsigned thread)
 {
-	(void)thread;
 	const struct linear *s = arg;
 	struct span rows = span_of(s->rows, s->y_grid.rows, tile / s->y_grid.across);
 	struct span out = span_of(s->out, s->y_grid.columns, tile % s->y_grid.across);
@@ -66,51 +64,54 @@ static void forward(void *arg, size_t tile, unsigned thread)
 	/* The bias goes first, and the product is added to it while it is still in the cache. */
 	for (uint64_t r = 0; r < rows.n && s->bias; r++)
 		memcpy(y + r * s->out, s->bias + out.first, out.n * sizeof *y);
-	blas_product(&(struct product){
-		.m = rows.n,
-		.n = out.n,
-		.k = s->in,
-		.a = {s->x + rows.first * s->in, s->in, false},
-		.b = {s->weight + out.first * s->in, s->in, true},
-		.alpha = 1,
-		.c = y,
-		.c_step = s->out,
-		.add = s->bias != NULL,
-	});
+	cpu_product(s->d, thread,
+		&(struct product){
+			.m = rows.n,
+			.n = out.n,
+			.k = s->in,
+			.a = {s->x + rows.first * s->in, s->in, false},
+			.b = {s->weight + out.first * s->in, s->in, true},
+			.alpha = 1,
+			.c = y,
+			.c_step = s->out,
+			.add = s->bias != NULL,
+		});
 }
 
-static void backward_x(const struct linear *s, size_t tile)
+static void backward_x(const struct linear *s, size_t tile, unsigned thread)
 {
 	struct span rows = span_of(s->rows, s->x_grid.rows, tile / s->x_grid.across);
 	struct span in = span_of(s->in, s->x_grid.columns, tile % s->x_grid.across);
-	blas_product(&(struct product){
-		.m = rows.n,
-		.n = in.n,
-		.k = s->out,
-		.a = {s->grad_y + rows.first * s->out, s->out, false},
-		.b = {s->weight + in.first, s->in, false},
-		.alpha = 1,
-		.c = s->grad_x + rows.first * s->in + in.first,
-		.c_step = s->in,
-		.add = s->add_x,
-	});
+	cpu_product(s->d, thread,
+		&(struct product){
+			.m = rows.n,
+			.n = in.n,
+			.k = s->out,
+			.a = {s->grad_y + rows.first * s->out, s->out, false},
+			.b = {s->weight + in.first, s->in, false},
+			.alpha = 1,
+			.c = s->grad_x + rows.first * s->in + in.first,
+			.c_step = s->in,
+			.add = s->add_x,
+		});
 }
 
-static void backward_weight(const struct linear *s, size_t tile)
+static void backward_weight(const struct linear *s, size_t tile, unsigned thread)
 {
 	struct span out = span_of(s->out, s->weight_grid.rows, tile / s->weight_grid.across);
 	struct span in = span_of(s->in, s->weight_grid.columns, tile % s->weight_grid.across);
-	blas_product(&(struct product){
-		.m = out.n,
-		.n = in.n,
-		.k = s->rows,
-		.a = {s->grad_y + out.first, s->out, true},
-		.b = {s->x + in.first, s->in, false},
-		.alpha = 1,
-		.c = s->grad_weight + out.first * s->in + in.first,
-		.c_step = s->in,
-		.add = s->add_weight,
-	});
+	cpu_product(s->d, thread,
+		&(struct product){
+			.m = out.n,
+			.n = in.n,
+			.k = s->rows,
+			.a = {s->grad_y + out.first, s->out, true},
+			.b = {s->x + in.first, s->in, false},
+			.alpha = 1,
+			.c = s->grad_weight + out.first * s->in + in.first,
+			.c_step = s->in,
+			.add = s->add_weight,
+		});
 }
 
 static void backward_bias(const struct linear *s, size_t tile)
@@ -120,17 +121,16 @@ static void backward_bias(const struct linear *s, size_t tile)
 	if (!s->add_bias)
 		memset(to, 0, out.n * sizeof *to);
 	for (uint64_t r = 0; r < s->rows; r++)
-		s->vec->add(to, to, s->grad_y + r * s->out + out.first, out.n);
+		s->d->vec->add(to, to, s->grad_y + r * s->out + out.first, out.n);
 }
 
 static void backward(void *arg, size_t tile, unsigned thread)
 {
-	(void)thread;
 	const struct linear *s = arg;
 	if (tile < s->x_tiles)
-		backward_x(s, tile);
+		backward_x(s, tile, thread);
 	else if (tile < s->x_tiles + s->weight_tiles)
-		backward_weight(s, tile - s->x_tiles);
+		backward_weight(s, tile - s->x_tiles, thread);
 	else
 		backward_bias(s, tile - s->x_tiles - s->weight_tiles);
 }
@@ -158,7 +158,7 @@ static void run_backward(struct device *d, const struct kernel_call *c, struct l
 
 void cpu_linear(struct device *d, const struct kernel_call *c)
 {
-	struct linear s = {.vec = d->vec,
+	struct linear s = {.d = d,
 		.rows = shape_rows(cpu_shape(c, 0)),
 		.in = shape_last(cpu_shape(c, 0)),
 		.out = cpu_shape(c, 1)->dim[0],
