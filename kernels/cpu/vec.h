@@ -11,6 +11,7 @@
 #define KERNELS_CPU_VEC_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* One row of a layer norm: h = (x - mean) rstd. */
 struct vec_norm {
@@ -79,6 +80,9 @@ struct vec {
 	void (*turn)(float *y, const float *x, const struct vec_turn *by, bool more);
 	void (*swiglu)(float *y, const float *gate, const float *up, size_t n);
 	void (*swiglu_back)(const struct vec_swiglu_back *at, size_t n);
+	/* Rounded to the nearest bfloat16, ties to even; NaN stays NaN.  In integers on every
+	 * machine, since AVX512_BF16's instruction makes zeros of subnormals. */
+	void (*to_bf16)(uint16_t *y, const float *x, size_t n);
 	void (*adamw)(const struct vec_moments *at, const struct vec_adamw *c, size_t n);
 };
 

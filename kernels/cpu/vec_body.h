@@ -21,6 +21,7 @@
 
 typedef float lanes __attribute__((vector_size(4 * VEC_LANES)));
 typedef uint32_t bits __attribute__((vector_size(4 * VEC_LANES)));
+typedef uint16_t halves __attribute__((vector_size(2 * VEC_LANES)));
 typedef float half_lanes __attribute__((vector_size(2 * VEC_LANES)));
 typedef double wide_lanes __attribute__((vector_size(4 * VEC_LANES)));
 
@@ -503,6 +504,26 @@ static void adamw(const struct vec_moments *at, const struct vec_adamw *c, size_
 	}
 }
 
+static inline halves rounded(lanes v)
+{
+	bits b = (bits)v, nan = (bits)(v != v);
+	bits near = b + 0x7fffu + (b >> 16 & 1u), quiet = b | 0x400000u;
+	return __builtin_convertvector(((near & ~nan) | (quiet & nan)) >> 16, halves);
+}
+
+static void to_bf16(uint16_t *y, const float *x, size_t n)
+{
+	size_t i = 0;
+	for (; i + VEC_LANES <= n; i += VEC_LANES) {
+		halves h = rounded(get(x + i));
+		memcpy(y + i, &h, sizeof h);
+	}
+	if (i < n) {
+		halves h = rounded(get_tail(x + i, n - i, 0));
+		memcpy(y + i, &h, (n - i) * sizeof *y);
+	}
+}
+
 const struct vec VEC_NAME = {
 	.isa = VEC_ISA,
 	.max = max,
@@ -525,5 +546,6 @@ const struct vec VEC_NAME = {
 	.turn = turn,
 	.swiglu = swiglu,
 	.swiglu_back = swiglu_back,
+	.to_bf16 = to_bf16,
 	.adamw = adamw,
 };
