@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "base/alloc.h"
+#include "model/attention_form.h"
 
 struct kvcache {
 	const struct backend *backend;
@@ -21,7 +22,8 @@ static uint32_t count(const struct graph *g)
 
 static uint64_t width_of(const struct graph *g, uint32_t node)
 {
-	return shape_last(&g->tensors[g->nodes[node].out].shape);
+	struct attention_form f = attention_form(g, &g->nodes[node]);
+	return (uint64_t)f.kv_heads * f.size;
 }
 
 static enum err fill(struct kvcache *c, const struct graph *g, uint64_t *bytes)

@@ -1,6 +1,6 @@
 /*
- * Keys and values of the tokens seen so far, for generation: one piece [2][B][capacity][C] per
- * attention node.  Shared by the executors of one batch size (one for the prompt, one for the
+ * Keys and values of the tokens seen so far, for generation: one piece [2][B][capacity][kv_heads D]
+ * per attention node.  Shared by the executors of one batch size (one for the prompt, one for the
  * single tokens that follow).
  */
 #ifndef KERNELS_KVCACHE_H

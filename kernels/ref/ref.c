@@ -124,7 +124,8 @@ static bool ref_supports(const struct device *d, const struct graph *g, const st
 {
 	(void)d;
 	(void)g;
-	return kernels[n->op] != NULL;
+	(void)n;
+	return true;
 }
 
 static void ref_run(struct device *d, const struct kernel_call *c)

@@ -51,7 +51,7 @@ static inline real *ref_grad(const struct kernel_call *c, uint32_t input)
 }
 
 /* One kernel per op; forward or backward as the call says. */
-#define X(id, name) __attribute__((weak)) void REF(name)(const struct kernel_call *c);
+#define X(id, name) void REF(name)(const struct kernel_call *c);
 OP_LIST(X)
 #undef X
 
