@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "compress/codec.h"
 #include "coordinator/human.h"
 #include "coordinator/inspect.h"
@@ -25,19 +26,71 @@ static void row_hash(const char *name, const struct hash *h, const char *when_ze
 	row(name, "%s", hash_is_zero(h) ? when_zero : hex);
 }
 
-static void show_model(const struct model_config *m)
+static void row_list(const char *name, const uint32_t *numbers, uint32_t n)
 {
-	row("model.builder", "%s", m->builder);
+	printf("%-22s  [", name);
+	for (uint32_t i = 0; i < n; i++)
+		printf("%s%u", i ? ", " : "", numbers[i]);
+	puts("]");
+}
+
+static void show_language(const struct model_config *m, bool llama)
+{
 	row("model.layers", "%u", m->layers);
 	row("model.width", "%u", m->width);
 	row("model.heads", "%u", m->heads);
+	if (llama) {
+		row("model.kv_heads", "%u", m->kv_heads);
+		row("model.hidden", "%u", m->hidden);
+		row("model.rope_theta", "%g", m->rope_theta);
+	}
+	row("model.norm_eps", "%g", m->norm_eps);
 	row("model.context", "%u", m->context);
 	row("model.vocab", "%u", m->vocab);
 	row("model.tied", "%s", m->tied ? "true" : "false");
-	printf("%-22s  [", "model.shards");
-	for (uint32_t i = 0; i < m->n_shards; i++)
-		printf("%s%u", i ? ", " : "", m->shard_first[i]);
-	puts("]");
+	row_list("model.shards", m->shard_first, m->n_shards);
+}
+
+static void show_images(const struct model_config *m)
+{
+	row_list("model.image", m->image, 3);
+	row("model.classes", "%u", m->vocab);
+}
+
+static void show_resnet(const struct model_config *m)
+{
+	uint32_t stages = 0;
+	while (stages < MODEL_STAGES && m->blocks[stages])
+		stages++;
+	row_list("model.blocks", m->blocks, stages);
+	row("model.width", "%u", m->width);
+	row("model.bottleneck", "%s", m->bottleneck ? "true" : "false");
+	row("model.stem", "%s", m->small_stem ? "small" : "large");
+	show_images(m);
+	row_list("model.shards", m->shard_first, m->n_shards);
+}
+
+static void show_graph(const struct model_config *m)
+{
+	if (m->image[0]) {
+		show_images(m);
+	} else {
+		row("model.context", "%u", m->context);
+		row("model.vocab", "%u", m->vocab);
+	}
+	row("model.graph", "of %u shard%s (inspect model shows its nodes)", m->n_shards,
+		m->n_shards == 1 ? "" : "s");
+}
+
+static void show_model(const struct model_config *m)
+{
+	row("model.builder", "%s", m->builder);
+	if (!strcmp(m->builder, "resnet"))
+		show_resnet(m);
+	else if (!strcmp(m->builder, "graph"))
+		show_graph(m);
+	else
+		show_language(m, !strcmp(m->builder, "llama"));
 }
 
 static void show_train(const struct spec_train *t)
@@ -54,6 +107,8 @@ static void show_train(const struct spec_train *t)
 	row("train.warmup_tokens", "%llu", (unsigned long long)t->warmup_tokens);
 	row("train.total_tokens", "%llu", (unsigned long long)t->total_tokens);
 	row("train.final_lr", "%g", t->final_lr);
+	row("train.precision", "%s", t->precision == SPEC_bf16 ? "bf16" : "float32");
+	row("train.recompute", "%s", t->recompute ? "true" : "false");
 }
 
 static void show_round(const struct spec_round *r)

@@ -7,6 +7,7 @@
 #include "model/gpt.h"
 #include "model/llama.h"
 #include "model/resnet.h"
+#include "model/usergraph.h"
 
 static bool ok(const struct graph *g)
 {
@@ -292,12 +293,12 @@ enum err graph_finish(struct graph *g, struct why *why)
 enum err graph_build(const struct model_config *m, uint32_t batch, uint32_t seq, struct graph **out,
 	struct why *why)
 {
-#define X(name) \
+#define X(name, file) \
 	if (!strncmp(m->builder, #name, sizeof m->builder)) \
-		return name##_build(m, batch, seq, out, why);
+		return file##_build(m, batch, seq, out, why);
 	BUILDER_LIST(X)
 #undef X
-#define X(name) " " #name
+#define X(name, file) " " #name
 	return err_why(why, ERR_unsupported,
 		"model.builder \"%.15s\" is not one of:" BUILDER_LIST(X), m->builder);
 #undef X

@@ -21,11 +21,12 @@
 #define NODE_IN_MAX 6
 #define GRAPH_ELEMENTS_MAX (1ull << 40) /* of one tensor */
 
-/* A builder NAME is a file model/NAME.c with NAME_build, and what model.builder may say. */
+/* What model.builder may say, and the file of the builder: model/FILE.c with FILE_build. */
 #define BUILDER_LIST(X) \
-	X(gpt) \
-	X(llama) \
-	X(resnet)
+	X(gpt, gpt) \
+	X(llama, llama) \
+	X(resnet, resnet) \
+	X(graph, usergraph)
 
 enum tensor_role { TENSOR_input, TENSOR_param, TENSOR_value };
 enum dtype { DTYPE_real, DTYPE_token /* int32 */ };

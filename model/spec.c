@@ -4,119 +4,46 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_line.h"
+#include "model/spec_in.h"
+#include "model/spec_model.h"
 
 #define TOKENS_MAX 1000000000000000 /* exact as a double, and more than anybody trains on */
-#define LAYERS_MAX 4096             /* keeps the graph below GRAPH_NODES_MAX */
 
-#define X(name) #name,
-static const char *const builders[] = {BUILDER_LIST(X) NULL};
-#undef X
+static const char *const precisions[] = {[SPEC_float32] = "float32", [SPEC_bf16] = "bf16", NULL};
 static const char *const modes[] = {[SPEC_fixed] = "fixed", [SPEC_timed] = "timed", NULL};
 
 /* ---- the members, section by section.  Each reader notes its mistakes and goes on.  What depends
  * on two members is checked only when both of them are right by themselves. */
 
-static uint32_t get_u32(struct json_in *in, const char *name, uint32_t least, uint32_t most)
+static void read_name(struct json_in *in, const char *name, size_t size, char *out)
 {
-	return (uint32_t)json_get_int(in, name, least, most, NULL);
+	const char *text = spec_in_name(in, name, size - 1);
+	memcpy(out, text, strlen(text) + 1);
 }
 
-static uint32_t get_u32_or(
-	struct json_in *in, const char *name, uint32_t least, uint32_t most, uint32_t fallback)
+/* What sequences are to a model of images is one image each.  m is NULL when it is wrong. */
+static void read_seq(struct json_in *in, struct spec_train *t, const struct model_config *m)
 {
-	const int64_t value = fallback;
-	return (uint32_t)json_get_int(in, name, least, most, &value);
-}
-
-static double get_real_or(
-	struct json_in *in, const char *name, double least, double most, double fallback)
-{
-	return json_get_real(in, name, least, most, &fallback);
-}
-
-/* A name of a run, rule or codec: it stands in logs, on the page and in file names. */
-static void get_name(struct json_in *in, const char *name, char *out, size_t size)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789_-.";
-	const char *text = json_get_text(in, name, size - 1, NULL);
-	size_t n = strlen(text);
-	memcpy(out, text, n);
-	out[n] = 0;
-	const json_t *value = json_object_get(in->object, name);
-	if (json_is_string(value) && !json_string_length(value))
-		json_mistake(in, name, "must not be empty");
-	if (strspn(out, allowed) != n)
-		json_mistake(in, name, "may have letters, digits and the signs _ - . only");
-}
-
-/* The first layer of each shard; layers is the most there may be when their number is wrong. */
-static void read_shard_list(struct json_in *in, struct model_config *m, uint32_t layers)
-{
-	const json_t *list = json_get_array(in, "shards", GRAPH_SHARDS_MAX, false);
-	size_t n = list ? json_array_size(list) : 0;
-	if (list && n == 0)
-		json_mistake(in, "shards", "must name the first layer of each shard, as in [0, 1]");
-	for (size_t i = 0; i < n; i++) {
-		const json_t *item = json_array_get(list, i);
-		json_int_t first = json_is_integer(item) ? json_integer_value(item) : -1;
-		json_int_t least = i ? (json_int_t)m->shard_first[i - 1] + 1 : 0;
-		if (first < least || first >= layers || (i == 0 && first != 0)) {
-			json_mistake(in, "shards",
-				"must be whole numbers, rising from 0, each below layers (%u); "
-				"item %zu is not",
-				layers, i + 1);
-			return;
-		}
-		m->shard_first[i] = (uint32_t)first;
-	}
-	m->n_shards = (uint32_t)n;
-}
-
-static void read_shards(struct json_in *in, struct model_config *m, uint32_t layers)
-{
-	if (json_is_array(json_object_get(in->object, "shards"))) {
-		read_shard_list(in, m, layers);
+	t->seq = 1;
+	if (m && m->image[0])
 		return;
-	}
-	uint32_t most = layers < GRAPH_SHARDS_MAX ? layers : GRAPH_SHARDS_MAX;
-	m->n_shards = get_u32_or(in, "shards", 1, most, 1);
-	for (uint32_t i = 0; i < m->n_shards; i++)
-		m->shard_first[i] = (uint32_t)((uint64_t)i * m->layers / m->n_shards);
+	t->seq = spec_in_u32_or(in, "seq", 1, 1u << 20, m ? m->context : 1);
+	if (m && t->seq > m->context)
+		json_mistake(
+			in, "seq", "must be at most model.context (%u), is %u", m->context, t->seq);
 }
 
-static void read_model(struct json_in *in, struct model_config *m)
+static void read_train(struct json_in *in, struct spec_train *t, const struct model_config *m)
 {
-	static const bool tied = true;
-	const char *builder = builders[json_get_choice(in, "builder", builders, NULL)];
-	memcpy(m->builder, builder, strlen(builder) + 1);
+	static const bool off = false;
 	size_t before = in->mistakes->len;
-	m->layers = get_u32(in, "layers", 1, LAYERS_MAX);
-	read_shards(in, m, in->mistakes->len == before ? m->layers : LAYERS_MAX);
-	before = in->mistakes->len;
-	m->width = get_u32(in, "width", 1, 1u << 16);
-	m->heads = get_u32(in, "heads", 1, 1u << 12);
-	if (in->mistakes->len == before && m->width % m->heads)
-		json_mistake(in, "width", "must be a multiple of heads: %u is not one of %u",
-			m->width, m->heads);
-	m->context = get_u32(in, "context", 1, 1u << 20);
-	m->vocab = get_u32(in, "vocab", 2, 1u << 20);
-	m->tied = json_get_flag(in, "tied", &tied);
-}
-
-/* context is 0 when it is not known. */
-static void read_train(struct json_in *in, struct spec_train *t, uint32_t context)
-{
-	size_t before = in->mistakes->len;
-	t->batch = get_u32(in, "batch", 1, 1u << 16);
-	t->micro_batch = get_u32_or(in, "micro_batch", 1, 1u << 16, t->batch);
+	t->batch = spec_in_u32(in, "batch", 1, 1u << 16);
+	t->micro_batch = spec_in_u32_or(in, "micro_batch", 1, 1u << 16, t->batch);
 	if (in->mistakes->len == before && t->batch % t->micro_batch)
 		json_mistake(in, "micro_batch", "must divide batch (%u), is %u", t->batch,
 			t->micro_batch);
-	t->seq = get_u32_or(in, "seq", 1, 1u << 20, context);
-	if (context && t->seq > context)
-		json_mistake(
-			in, "seq", "must be at most model.context (%u), is %u", context, t->seq);
+	read_seq(in, t, m);
 
 	static const int64_t none = 0;
 	before = in->mistakes->len;
@@ -127,12 +54,15 @@ static void read_train(struct json_in *in, struct spec_train *t, uint32_t contex
 			(unsigned long long)t->total_tokens, (unsigned long long)t->warmup_tokens);
 
 	t->lr = json_get_real(in, "lr", 1e-9, 10, NULL);
-	t->final_lr = get_real_or(in, "final_lr", 0, 1, 0.1);
-	t->beta1 = get_real_or(in, "beta1", 0, 0.99999, 0.9);
-	t->beta2 = get_real_or(in, "beta2", 0, 0.99999, 0.95);
-	t->eps = get_real_or(in, "eps", 1e-16, 1, 1e-8);
-	t->weight_decay = get_real_or(in, "weight_decay", 0, 10, 0.1);
-	t->clip = get_real_or(in, "clip", 0, 1e9, 1);
+	t->final_lr = spec_in_real_or(in, "final_lr", 0, 1, 0.1);
+	t->beta1 = spec_in_real_or(in, "beta1", 0, 0.99999, 0.9);
+	t->beta2 = spec_in_real_or(in, "beta2", 0, 0.99999, 0.95);
+	t->eps = spec_in_real_or(in, "eps", 1e-16, 1, 1e-8);
+	t->weight_decay = spec_in_real_or(in, "weight_decay", 0, 10, 0.1);
+	t->clip = spec_in_real_or(in, "clip", 0, 1e9, 1);
+	t->precision = (enum spec_precision)json_get_choice(
+		in, "precision", precisions, precisions[SPEC_float32]);
+	t->recompute = json_get_flag(in, "recompute", &off);
 }
 
 /* The length of a round; the other mode's would be silently ignored, so that it is a mistake. */
@@ -143,13 +73,13 @@ static void read_length(struct json_in *in, struct spec_round *r)
 	bool known = word && !strcmp(word, modes[r->mode]);
 	const char *other = r->mode == SPEC_fixed ? "seconds" : "steps";
 	if (known && r->mode == SPEC_fixed)
-		r->steps = get_u32(in, "steps", 1, 1u << 24);
+		r->steps = spec_in_u32(in, "steps", 1, 1u << 24);
 	else if (known)
 		r->seconds = json_get_real(in, "seconds", 0.1, 7 * 86400.0, NULL);
 	else
-		(void)get_real_or(in, "steps", 0, 1e9, 0);
+		(void)spec_in_real_or(in, "steps", 0, 1e9, 0);
 	if (json_object_get(in->object, other)) {
-		(void)get_real_or(in, other, 0, 1e9, 0);
+		(void)spec_in_real_or(in, other, 0, 1e9, 0);
 		if (known)
 			json_mistake(in, other, "belongs to another mode than \"%s\"", word);
 	}
@@ -158,28 +88,28 @@ static void read_length(struct json_in *in, struct spec_round *r)
 static void read_round(struct json_in *in, struct spec_round *r)
 {
 	read_length(in, r);
-	r->peers_min = get_u32_or(in, "peers_min", 1, 100000, 1);
-	r->quorum = get_real_or(in, "quorum", 0.01, 1, r->mode == SPEC_fixed ? 1 : 0.67);
-	r->validate_every = get_u32_or(in, "validate_every", 0, 1u << 24, 10);
-	r->snapshot_every = get_u32_or(in, "snapshot_every", 1, 1u << 24, 20);
+	r->peers_min = spec_in_u32_or(in, "peers_min", 1, 100000, 1);
+	r->quorum = spec_in_real_or(in, "quorum", 0.01, 1, r->mode == SPEC_fixed ? 1 : 0.67);
+	r->validate_every = spec_in_u32_or(in, "validate_every", 0, 1u << 24, 10);
+	r->snapshot_every = spec_in_u32_or(in, "snapshot_every", 1, 1u << 24, 20);
 }
 
 static void read_outer(struct json_in *in, struct spec_outer *o)
 {
-	get_name(in, "rule", o->rule, sizeof o->rule);
-	o->lr = get_real_or(in, "lr", 0, 100, 1);
-	o->momentum = get_real_or(in, "momentum", 0, 0.9999, 0);
+	read_name(in, "rule", sizeof o->rule, o->rule);
+	o->lr = spec_in_real_or(in, "lr", 0, 100, 1);
+	o->momentum = spec_in_real_or(in, "momentum", 0, 0.9999, 0);
 }
 
 static void read_codec(struct json_in *in, struct spec_codec *c)
 {
-	get_name(in, "name", c->name, sizeof c->name);
+	read_name(in, "name", sizeof c->name, c->name);
 	size_t before = in->mistakes->len;
-	c->chunk = get_u32_or(in, "chunk", 1, 1u << 16, 4096);
-	c->k = get_u32_or(in, "k", 1, 1u << 16, 64);
+	c->chunk = spec_in_u32_or(in, "chunk", 1, 1u << 16, 4096);
+	c->k = spec_in_u32_or(in, "k", 1, 1u << 16, 64);
 	if (in->mistakes->len == before && c->k > c->chunk)
 		json_mistake(in, "k", "must be at most codec.chunk (%u), is %u", c->chunk, c->k);
-	c->decay = get_real_or(in, "decay", 0, 1, 0.95);
+	c->decay = spec_in_real_or(in, "decay", 0, 1, 0.95);
 }
 
 /* ---- the whole */
@@ -196,11 +126,11 @@ static bool section(struct json_in *top, const char *name, bool required, struct
 static void read_sections(struct json_in *top, struct spec *s)
 {
 	struct json_in in;
-	uint32_t context = 0;
+	const struct model_config *model = NULL;
 	size_t before = top->mistakes->len;
 	if (section(top, "model", true, &in)) {
-		read_model(&in, &s->model);
-		context = top->mistakes->len == before ? s->model.context : 0;
+		spec_model_read(&in, s);
+		model = top->mistakes->len == before ? &s->model : NULL;
 		json_in_finish(&in);
 	}
 	if (section(top, "data", false, &in)) {
@@ -208,7 +138,7 @@ static void read_sections(struct json_in *top, struct spec *s)
 		json_in_finish(&in);
 	}
 	if (section(top, "train", true, &in)) {
-		read_train(&in, &s->train, context);
+		read_train(&in, &s->train, model);
 		json_in_finish(&in);
 	}
 	if (section(top, "round", true, &in)) {
@@ -234,7 +164,7 @@ static void read_all(const json_t *doc, struct spec *s, struct buf *mistakes)
 		json_mistake(&top, "shoal",
 			"is %lld, this program reads specs up to version %d: install a newer one",
 			(long long)version, SPEC_VERSION);
-	get_name(&top, "name", s->name, sizeof s->name);
+	read_name(&top, "name", sizeof s->name, s->name);
 	s->seed = (uint64_t)json_get_int(&top, "seed", 0, INT64_MAX, NULL);
 	s->init = json_get_hash(&top, "init", false);
 	read_sections(&top, s);
@@ -247,6 +177,42 @@ static void read_all(const json_t *doc, struct spec *s, struct buf *mistakes)
 			"rule \"average\" and codec \"raw\" need each other: here are \"%s\" and "
 			"\"%s\"",
 			s->outer.rule, s->codec.name);
+}
+
+/* The file that a document is from, and what was put in its place. */
+struct origin {
+	const char *text;
+	size_t n;
+	const char *const *overrides;
+	size_t n_overrides;
+};
+
+static bool is_override(const struct origin *from, const char *path, size_t n)
+{
+	for (size_t i = 0; i < from->n_overrides; i++) {
+		size_t len = strcspn(from->overrides[i], "=");
+		bool whole = len == n || (len < n && strchr(".[", path[len]));
+		if (whole && !memcmp(from->overrides[i], path, len))
+			return true;
+	}
+	return false;
+}
+
+/* Says before each mistake on which line of the file it was made. */
+static void put_mistakes(const struct buf *mistakes, const struct origin *from, struct buf *out)
+{
+	const char *at = (const char *)mistakes->data, *end = at + mistakes->len, *next;
+	for (; at < end; at = next) {
+		next = memchr(at, '\n', (size_t)(end - at));
+		next = next ? next + 1 : end;
+		const char *colon = memchr(at, ':', (size_t)(next - at));
+		size_t path = colon ? (size_t)(colon - at) : 0, line = 0;
+		if (from && !is_override(from, at, path))
+			line = json_line_of(from->text, from->n, at, path);
+		if (line)
+			buf_printf(out, "line %zu: ", line);
+		buf_put(out, at, (size_t)(next - at));
+	}
 }
 
 /* The first line of the mistakes and how many follow, as the one sentence. */
@@ -264,8 +230,23 @@ static enum err first_mistake(const struct buf *mistakes, struct why *why)
 	return err_why(why, ERR_range, "%.*s (and %zu more)", (int)first, text, lines - 1);
 }
 
-static enum err from_document(
-	const json_t *doc, struct spec **out, struct buf *mistakes, struct why *why)
+static enum err refuse(
+	const struct buf *found, const struct origin *from, struct buf *mistakes, struct why *why)
+{
+	struct buf told;
+	buf_init(&told, 2 * SPEC_MISTAKES_MAX);
+	put_mistakes(found, from, &told);
+	enum err err = told.len ? first_mistake(&told, why)
+				: json_verdict(found, "this spec is wrong", why);
+	if (mistakes && told.len)
+		buf_put(mistakes, told.data, told.len);
+	buf_release(&told);
+	return err;
+}
+
+/* from is NULL when nobody wrote the text by hand. */
+static enum err from_document(const json_t *doc, const struct origin *from, struct spec **out,
+	struct buf *mistakes, struct why *why)
 {
 	struct buf own;
 	buf_init(&own, SPEC_MISTAKES_MAX);
@@ -275,10 +256,7 @@ static enum err from_document(
 	else
 		buf_printf(&own, "a spec must be a JSON object: {\"shoal\": 1, …}\n");
 	if (own.len || !buf_ok(&own)) {
-		enum err err = own.len ? first_mistake(&own, why)
-				       : json_verdict(&own, "this spec is wrong", why);
-		if (mistakes && own.len)
-			buf_put(mistakes, own.data, own.len);
+		enum err err = refuse(&own, from, mistakes, why);
 		buf_release(&own);
 		spec_free(s);
 		return err;
@@ -301,7 +279,7 @@ enum err spec_parse(
 	enum err err = json_parse(text, n, SPEC_MAX_BYTES, &doc, why);
 	if (err)
 		return err;
-	err = from_document(doc, out, mistakes, why);
+	err = from_document(doc, NULL, out, mistakes, why);
 	json_decref(doc);
 	return err;
 }
@@ -311,6 +289,7 @@ void spec_free(struct spec *s)
 	if (!s)
 		return;
 	free(s->text);
+	free(s->user);
 	free(s);
 }
 
@@ -373,11 +352,12 @@ enum err spec_load(const char *path, const char *const *overrides, size_t n_over
 	json_t *doc = NULL;
 	struct why inner = {0};
 	err = json_parse(bytes, n, SPEC_MAX_BYTES, &doc, &inner);
-	free(bytes);
 	for (size_t i = 0; i < n_overrides && !err; i++)
 		err = override(doc, overrides[i], &inner);
+	const struct origin from = {(const char *)bytes, n, overrides, n_overrides};
 	if (!err)
-		err = from_document(doc, out, mistakes, &inner);
+		err = from_document(doc, &from, out, mistakes, &inner);
+	free(bytes);
 	json_decref(doc);
 	return err ? err_why(why, err, "%s: %s", path, inner.text) : ERR_OK;
 }

@@ -20,16 +20,20 @@
 #define SPEC_NAME 64
 #define SPEC_MISTAKES_MAX (1u << 16) /* room for mistakes that is always enough to be useful */
 
+/* Of matrix products; parameters and everything else are float32 either way. */
+enum spec_precision { SPEC_float32, SPEC_bf16 };
 enum spec_mode { SPEC_fixed /* steps per peer and round */, SPEC_timed /* seconds per round */ };
 
 struct spec_train {
 	uint32_t batch;       /* sequences of one inner step of one peer */
 	uint32_t micro_batch; /* sequences computed at once; divides batch */
-	uint32_t seq;         /* tokens of a sequence, at most model.context */
+	uint32_t seq;         /* tokens of a sequence, at most model.context; of images 1 */
 	double lr, beta1, beta2, eps, weight_decay;
 	double clip;                          /* of each shard's gradient norm; 0: none */
 	uint64_t warmup_tokens, total_tokens; /* of the whole run, all peers together */
 	double final_lr;                      /* as a fraction of lr, reached at total_tokens */
+	enum spec_precision precision;
+	bool recompute; /* values between blocks are made again in backward, to save memory */
 };
 
 struct spec_round {
@@ -60,7 +64,8 @@ struct spec {
 	char *text;     /* canonical JSON */
 	char name[SPEC_NAME];
 	uint64_t seed;
-	struct model_config model;
+	struct model_config model; /* its user is the one below */
+	char *user;                /* builder "graph": canonical JSON of model.graph */
 	/* data: hash of the manifest's canonical text.  Zero in a template that names no data yet:
 	 * whoever trains refuses that. */
 	struct hash manifest;
@@ -77,7 +82,8 @@ struct spec {
  * *out with spec_free. */
 enum err spec_parse(const void *text, size_t n, struct spec **out, struct buf *mistakes,
 	struct why *why) MUST_CHECK;
-/* The same from a file, whose path why then names; overrides, if any, are "path=value" texts
+/* The same from a file, whose path why then names, as every mistake does the line of the file where
+ * it was made; overrides, if any, are "path=value" texts
  * ("round.steps=10"): value is JSON, or else taken as text.  They may add members that are absent.
  */
 enum err spec_load(const char *path, const char *const *overrides, size_t n_overrides,

@@ -59,17 +59,18 @@ static enum err make_load(struct load *l, const char *path, struct why *why)
 	l->model = standard;
 	l->batch = 4;
 	l->seq = 128;
-	if (path) {
-		struct spec *spec = NULL;
-		enum err e = spec_load(path, NULL, 0, &spec, NULL, why);
-		if (e)
-			return e;
+	struct spec *spec = NULL;
+	enum err e = path ? spec_load(path, NULL, 0, &spec, NULL, why) : ERR_OK;
+	if (e)
+		return e;
+	if (spec) {
 		l->model = spec->model;
 		l->batch = spec->train.micro_batch;
 		l->seq = spec->train.seq;
-		spec_free(spec);
 	}
-	enum err e = graph_build(&l->model, l->batch, l->seq, &l->graph, why);
+	e = graph_build(&l->model, l->batch, l->seq, &l->graph, why);
+	l->model.user = NULL; /* was the spec's */
+	spec_free(spec);
 	if (e)
 		return e;
 	for (uint32_t i = 0; i < l->graph->n_nodes; i++) {
