@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/alloc.h"
 #include "coordinator/human.h"
 #include "coordinator/inspect.h"
@@ -7,11 +8,14 @@
 #include "model/segment.h"
 #include "model/spec.h"
 
-#define REAL_BYTES 4                 /* all training is in float32 */
-#define STATE_BYTES (4 * REAL_BYTES) /* parameter, gradient, two moments */
+#define REAL_BYTES 4 /* all training is in float32 */
+#define NAME_HEAD "parameter or output"
+#define TRAINED_BYTES (4 * REAL_BYTES) /* parameter, gradient, two moments */
 
 struct totals {
-	uint64_t ops, params, forward, backward, values;
+	uint64_t ops, params, forward, backward;
+	uint64_t values; /* bytes of outputs and of what is saved for backward */
+	uint64_t moved;  /* bytes that forward and backward read and write */
 };
 
 static void add(struct totals *t, const struct totals *more)
@@ -21,6 +25,7 @@ static void add(struct totals *t, const struct totals *more)
 	t->forward += more->forward;
 	t->backward += more->backward;
 	t->values += more->values;
+	t->moved += more->moved;
 }
 
 /* Parameters that the node is the first one to use: a tied one counts once. */
@@ -45,35 +50,61 @@ static const char *name_of(const struct graph *g, const struct node *n)
 	return g->tensors[n->out].name;
 }
 
-static struct totals show_node(const struct graph *g, const struct node *n, bool *seen)
+static int name_width(const struct graph *g)
+{
+	int width = (int)strlen(NAME_HEAD);
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		int n = (int)strlen(name_of(g, &g->nodes[i]));
+		width = n > width ? n : width;
+	}
+	return width;
+}
+
+static struct totals show_node(const struct graph *g, const struct node *n, bool *seen, int width)
 {
 	const struct op_def *op = op_def(n->op);
 	const struct tensor *y = &g->tensors[n->out];
 	struct op_cost cost = {0};
 	op->cost(g, n, &cost);
 	uint64_t saved = op->saved ? op->saved(g, n) : 0;
-	struct totals t = {1, new_params(g, n, seen), cost.flops_forward, cost.flops_backward,
-		REAL_BYTES * (shape_count(&y->shape) + saved)};
-	char shape[SHAPE_TEXT], a[HUMAN_TEXT], b[HUMAN_TEXT], c[HUMAN_TEXT], d[HUMAN_TEXT];
+	struct totals t = {.ops = 1,
+		.params = new_params(g, n, seen),
+		.forward = cost.flops_forward,
+		.backward = cost.flops_backward,
+		.values = REAL_BYTES * (shape_count(&y->shape) + saved),
+		.moved = cost.bytes_forward + cost.bytes_backward};
+	char shape[SHAPE_TEXT], a[HUMAN_TEXT], b[HUMAN_TEXT], c[HUMAN_TEXT], d[HUMAN_TEXT],
+		e[HUMAN_TEXT];
 	shape_text(&y->shape, shape);
-	printf("%5u  %-13s  %-28s  %-16s  %12s  %10s  %10s  %10s\n", n->shard, op->name,
+	printf("%5u  %-14s  %-*s  %-18s  %13s  %9s  %9s  %9s  %9s\n", n->shard, op->name, width,
 		name_of(g, n), shape, t.params ? human_count(t.params, a) : "",
 		human_size(t.forward, "", b), human_size(t.backward, "", c),
-		human_size(t.values, "B", d));
+		human_size(t.values, "B", d), human_size(t.moved, "B", e));
 	return t;
 }
 
 static void show_shard(const char *name, const struct totals *t)
 {
-	char a[HUMAN_TEXT], b[HUMAN_TEXT], c[HUMAN_TEXT], d[HUMAN_TEXT], e[HUMAN_TEXT];
-	printf("%5s  %6llu  %14s  %10s  %10s  %10s  %10s\n", name, (unsigned long long)t->ops,
-		human_count(t->params, a), human_size(REAL_BYTES * t->params, "B", b),
-		human_size(t->forward, "", c), human_size(t->backward, "", d),
-		human_size(t->values, "B", e));
+	char a[HUMAN_TEXT], b[HUMAN_TEXT], c[HUMAN_TEXT], d[HUMAN_TEXT], e[HUMAN_TEXT],
+		f[HUMAN_TEXT];
+	double intensity = t->moved ? (double)(t->forward + t->backward) / (double)t->moved : 0;
+	printf("%5s  %6llu  %15s  %9s  %9s  %9s  %9s  %9s  %7.1f\n", name,
+		(unsigned long long)t->ops, human_count(t->params, a),
+		human_size(REAL_BYTES * t->params, "B", b), human_size(t->forward, "", c),
+		human_size(t->backward, "", d), human_size(t->values, "B", e),
+		human_size(t->moved, "B", f), intensity);
+}
+
+static uint64_t state_bytes(const struct graph *g)
+{
+	uint64_t trained = 0;
+	for (uint32_t i = 0; i < g->n_shards; i++)
+		trained += g->shard_trained[i];
+	return TRAINED_BYTES * trained + REAL_BYTES * (graph_params(g) - trained);
 }
 
 /* What one peer with every shard needs, by the plan that the executor works with. */
-static enum err show_memory(const struct graph *g, const struct totals *all, struct why *why)
+static enum err show_memory(const struct graph *g, struct why *why)
 {
 	struct segments cut = {0};
 	struct memplan plan = {0};
@@ -85,7 +116,7 @@ static enum err show_memory(const struct graph *g, const struct totals *all, str
 		printf("Memory to train on one device: %s for parameters, gradients and moments, "
 		       "%s for "
 		       "the values of a micro-batch (%s without reuse).\n",
-			human_size(STATE_BYTES * all->params, "B", a),
+			human_size(state_bytes(g), "B", a),
 			human_size(REAL_BYTES * plan.total, "B", b),
 			human_size(REAL_BYTES * plan.sum, "B", c));
 	memplan_release(&plan);
@@ -93,18 +124,42 @@ static enum err show_memory(const struct graph *g, const struct totals *all, str
 	return err;
 }
 
+static void show_nodes(const struct graph *g, struct totals *shards)
+{
+	bool *seen = alloc_must_zero(g->n_tensors, sizeof *seen);
+	int width = name_width(g);
+	printf("%5s  %-14s  %-*s  %-18s  %13s  %9s  %9s  %9s  %9s\n", "shard", "op", width,
+		NAME_HEAD, "shape", "parameters", "forward", "backward", "values", "moved");
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		struct totals t = show_node(g, &g->nodes[i], seen, width);
+		add(&shards[g->nodes[i].shard], &t);
+	}
+	free(seen);
+}
+
+static void show_meaning(const struct graph *g, const struct totals *all)
+{
+	char a[HUMAN_TEXT];
+	uint64_t each = (uint64_t)g->batch * g->seq;
+	bool images = g->images_in != GRAPH_NONE;
+	printf("\nForward and backward are FLOPs of a micro-batch of %u ", g->batch);
+	if (images)
+		printf("images");
+	else
+		printf("x %u tokens", g->seq);
+	printf(": %s %s.\n", human_size((all->forward + all->backward) / each, "FLOP", a),
+		images ? "an image" : "a token");
+	puts("Values are outputs and statistics, moved is what both passes read and write at "
+	     "least, "
+	     "FLOP/B is arithmetic for each byte moved.");
+}
+
 static enum err show_graph(const struct graph *g, struct why *why)
 {
 	struct totals *shards = alloc_must_zero(g->n_shards, sizeof *shards), all = {0};
-	bool *seen = alloc_must_zero(g->n_tensors, sizeof *seen);
-	printf("%5s  %-13s  %-28s  %-16s  %12s  %10s  %10s  %10s\n", "shard", "op",
-		"parameter or output", "shape", "parameters", "forward", "backward", "values");
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		struct totals t = show_node(g, &g->nodes[i], seen);
-		add(&shards[g->nodes[i].shard], &t);
-	}
-	printf("\n%5s  %6s  %14s  %10s  %10s  %10s  %10s\n", "shard", "ops", "parameters", "bytes",
-		"forward", "backward", "values");
+	show_nodes(g, shards);
+	printf("\n%5s  %6s  %15s  %9s  %9s  %9s  %9s  %9s  %7s\n", "shard", "ops", "parameters",
+		"bytes", "forward", "backward", "values", "moved", "FLOP/B");
 	for (uint32_t i = 0; i < g->n_shards; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "%u", i);
@@ -113,13 +168,9 @@ static enum err show_graph(const struct graph *g, struct why *why)
 		add(&all, &shards[i]);
 	}
 	show_shard("all", &all);
-	char a[HUMAN_TEXT];
-	uint64_t tokens = (uint64_t)g->batch * g->seq;
-	printf("\nForward and backward are FLOPs of a micro-batch of %u x %u tokens: %s a token.\n",
-		g->batch, g->seq, human_size((all.forward + all.backward) / tokens, "FLOP", a));
-	free(seen);
 	free(shards);
-	return show_memory(g, &all, why);
+	show_meaning(g, &all);
+	return show_memory(g, why);
 }
 
 enum err inspect_model(const struct inspect *i, struct why *why)
