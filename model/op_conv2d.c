@@ -26,9 +26,8 @@ static enum err infer(const struct graph *g, const struct node *n, struct shape 
 	if (slide(x->dim[2], w->dim[2], n->stride, n->pad, &rows) ||
 		slide(x->dim[3], w->dim[3], n->stride, n->pad, &columns))
 		return err_why(why, ERR_shape,
-			"conv2d.%u: a %u x %u kernel with stride %u and pad %u does not fit into "
-			"%u "
-			"x %u",
+			"conv2d.%u: a %u x %u kernel with stride %u and pad %u does not fit "
+			"into %u x %u",
 			g->n_nodes, w->dim[2], w->dim[3], n->stride, n->pad, x->dim[2], x->dim[3]);
 	*y = shape_make(4, x->dim[0], w->dim[0], rows, columns);
 	return ERR_OK;

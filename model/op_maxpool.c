@@ -10,9 +10,8 @@ static enum err infer(const struct graph *g, const struct node *n, struct shape 
 	if (n->pad >= n->window || slide(x->dim[2], n->window, n->stride, n->pad, &rows) ||
 		slide(x->dim[3], n->window, n->stride, n->pad, &columns))
 		return err_why(why, ERR_shape,
-			"maxpool.%u: a window of %u with stride %u and pad %u does not fit into %u "
-			"x "
-			"%u",
+			"maxpool.%u: a window of %u with stride %u and pad %u does not fit into "
+			"%u x %u",
 			g->n_nodes, n->window, n->stride, n->pad, x->dim[2], x->dim[3]);
 	*y = shape_make(4, x->dim[0], x->dim[1], rows, columns);
 	return ERR_OK;

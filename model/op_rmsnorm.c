@@ -20,13 +20,13 @@ static uint64_t saved(const struct graph *g, const struct node *n)
 	return shape_rows(&g->tensors[n->in[0]].shape);
 }
 
-/* Forward: square and sum, two factors.  Backward: dy gain, its sum with h, three for grad_x, two
- * for the gain's gradient. */
+/* Forward: square and sum, two factors; 4 a row.  Backward: x rstd again, dy gain, two for its sum
+ * with h, three for x, two for the gain; 2 a row. */
 static void cost(const struct graph *g, const struct node *n, struct op_cost *c)
 {
-	uint64_t count = shape_count(&g->tensors[n->in[0]].shape);
-	c->flops_forward = 4 * count;
-	c->flops_backward = 9 * count;
+	uint64_t all = shape_count(&g->tensors[n->in[0]].shape), rows = saved(g, n);
+	c->flops_forward = 4 * all + 4 * rows;
+	c->flops_backward = 9 * all + 2 * rows;
 	op_count_bytes(g, n, c);
 }
 
