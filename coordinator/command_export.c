@@ -121,15 +121,15 @@ static enum err copy_others(const char *from, struct why *why)
 	return err;
 }
 
-static enum err find_type(
-	const struct export_source *s, enum safetensors_type *out, struct why *why)
+/* What --dtype asks for; F32 when it asks for nothing. */
+static enum err asked_type(enum safetensors_type *out, struct why *why)
 {
 	static const struct {
 		const char *name;
 		enum safetensors_type type;
 	} types[] = {{"float32", SAFETENSORS_F32}, {"bf16", SAFETENSORS_BF16},
 		{"float16", SAFETENSORS_F16}};
-	*out = s->folder ? hfmodel_type(s->folder) : SAFETENSORS_F32;
+	*out = SAFETENSORS_F32;
 	if (!opt.dtype)
 		return ERR_OK;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -141,20 +141,19 @@ static enum err find_type(
 		why, ERR_usage, "--dtype is float32, bf16 or float16, not \"%s\"", opt.dtype);
 }
 
-static enum err write_all(
-	const struct export_source *s, const char *path, const char *tokenizer, struct why *why)
+static enum err write_all(const struct export_source *s, const char *path,
+	enum safetensors_type type, const char *tokenizer, struct why *why)
 {
 	struct hfexport e = {.dir = opt.out,
 		.graph = s->graph,
 		.config = s->config,
 		.shards = s->shards,
+		.type = s->folder && !opt.dtype ? hfmodel_type(s->folder) : type,
 		.max_file = opt.max_file,
 		.run = *s->run ? s->run : NULL};
 	if (s->folder)
 		e.config_text = hfmodel_config_text(s->folder, &e.config_len);
-	enum err err = find_type(s, &e.type, why);
-	if (!err)
-		err = hfexport_write(&e, why);
+	enum err err = hfexport_write(&e, why);
 	if (!err && s->folder)
 		err = copy_others(path, why);
 	if (!err && tokenizer)
@@ -192,7 +191,9 @@ static void state_text(const struct checkpoint *c, char out[static HASH_HEX])
 static enum err check_places(const char *path, struct why *why)
 {
 	struct stat a, b;
-	if (hfmodel_is(path) && opt.data)
+	if (!hfmodel_is(path))
+		return ERR_OK;
+	if (opt.data)
 		return err_why(why, ERR_usage,
 			"--data goes with a state; %s is a folder and keeps its own tokenizer",
 			path);
@@ -218,7 +219,10 @@ static enum err run(const char *path, struct why *why)
 	struct export_source s = {0};
 	struct tokenizer *t = NULL;
 	char *tokenizer = NULL;
-	enum err err = check_places(path, why);
+	enum safetensors_type type;
+	enum err err = asked_type(&type, why);
+	if (!err)
+		err = check_places(path, why);
 	if (!err)
 		err = export_source_open(path, opt.out, &s, why);
 	if (!err && opt.data)
@@ -226,7 +230,7 @@ static enum err run(const char *path, struct why *why)
 	if (!err && t)
 		err = hftokenizer_print(t, &tokenizer, why);
 	if (!err)
-		err = write_all(&s, path, tokenizer, why);
+		err = write_all(&s, path, type, tokenizer, why);
 	if (!err)
 		report(&s, path, tokenizer);
 	free(tokenizer);

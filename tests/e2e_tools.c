@@ -389,6 +389,47 @@ static void export_for_others(void **state)
 	assert_false(file_exists(proc_text("%s/tokenizer.json", plain)));
 }
 
+static void same_files(const char *a, const char *b, const char *name)
+{
+	struct proc *p = PROC_RUN(
+		0, WAIT, "/usr/bin/cmp", proc_text("%s/%s", a, name), proc_text("%s/%s", b, name));
+	assert_string_equal(proc_out(p), "");
+}
+
+/* A folder that was exported is exported again, and back. */
+static void export_folders(void **state)
+{
+	(void)state;
+	const char *path, *dir = make_run(&path), *data = proc_text("%s/data", dir);
+	const char *one = proc_text("%s/one", dir), *two = proc_text("%s/two", dir);
+	(void)PROC_RUN(0, WAIT, TOOL, "export", path, "--data", data, "--out", one, "--dtype",
+		"bf16", "--max-file", "300K");
+	assert_false(file_exists(proc_text("%s/model.safetensors", one)));
+	(void)PROC_RUN(0, WAIT, TOOL, "export", one, "--out", two, "--max-file", "300K");
+	static const char *const names[] = {"config.json", "model.safetensors.index.json",
+		"model-00001-of-00004.safetensors", "model-00004-of-00004.safetensors",
+		"tokenizer.json", "tokenizer_config.json"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		same_files(one, two, names[i]);
+
+	/* Wider and narrower again is the same; the other form of the weights goes away. */
+	const char *wide = proc_text("%s/wide", dir);
+	(void)PROC_RUN(0, WAIT, TOOL, "export", one, "--out", wide, "--dtype", "float32");
+	holds(read_text(proc_text("%s/config.json", wide)), "float32");
+	(void)PROC_RUN(0, WAIT, TOOL, "export", wide, "--out", two, "--dtype", "bf16");
+	assert_false(file_exists(proc_text("%s/model.safetensors.index.json", two)));
+	(void)PROC_RUN(0, WAIT, TOOL, "export", two, "--out", wide, "--max-file", "300K");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		same_files(one, wide, names[i]);
+
+	REFUSES(2, "--dtype is float32, bf16 or float16", "export", path, "--out", two, "--dtype",
+		"int8");
+	REFUSES(2, "name another folder", "export", one, "--out", one);
+	REFUSES(2, "keeps its own tokenizer", "export", one, "--out", two, "--data", data);
+	write_text(proc_text("%s/config.json", one), "{\"model_type\":\"bert\"}");
+	REFUSES(1, "\"bert\" is not known here, only gpt2, llama", "export", one, "--out", two);
+}
+
 static void refuse_to_export(void **state)
 {
 	(void)state;
@@ -438,6 +479,7 @@ int main(void)
 		cmocka_unit_test_teardown(inspect_models, proc_teardown),
 		cmocka_unit_test_teardown(inspect_states, proc_teardown),
 		cmocka_unit_test_teardown(export_for_others, proc_teardown),
+		cmocka_unit_test_teardown(export_folders, proc_teardown),
 		cmocka_unit_test_teardown(refuse_to_export, proc_teardown),
 		cmocka_unit_test_teardown(leave_nothing_half_written, proc_teardown),
 	};
