@@ -93,6 +93,11 @@ $(O)/kernels/onednn/%.o: CFLAGS_dir = -fPIC -fvisibility=hidden
 $(plugin_so): $(patsubst %.c,$(O)/%.o,$(plugin_src))
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^ -ldnnl -lgomp
+# What test_kernels_product must see refused.
+$(O)/tests/plugin_%.o: CFLAGS_dir = -fPIC
+$(O)/tests/plugin_%.so: $(O)/tests/plugin_%.o
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
+$(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
@@ -147,7 +152,8 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
 endef
 $(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
 define bench_rule
-$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer)
+$(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
+	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
 $(foreach t,$(bench_src),$(eval $(call bench_rule,$t)))

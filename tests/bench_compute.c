@@ -1,402 +1,237 @@
 /*
- * How fast a training step is on this machine's CPU: tokens/s, GFLOP/s and the share of what the
- * CBLAS itself reaches here in the same minute, for three models by one and two threads; where the
- * time goes by op.  LLMC=path of a built llm.c train_gpt2 (in the folder with its checkpoint and
- * data) is measured beside.  A table, build/bench/compute.json, and one line of key=value.
+ * How fast a training step is on this machine's CPU, beside PyTorch and llm.c in the same minutes:
+ * tokens/s, the share of what the library of products itself reaches, resident memory, and for
+ * each op its time and its share of what processor or memory allow.  Every row is a process of its
+ * own.  TORCH=python that has PyTorch (usual /usr/bin/python3; none: not asked); LLMC=path of a
+ * built llm.c train_gpt2 in the folder with its checkpoint and data.  A table,
+ * build/bench/compute.json, and one line of key=value.
  */
-#include <cblas.h>
-#include <fcntl.h>
-#include <jansson.h>
-#include <libgen.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/pool.h"
-#include "kernels/exec.h"
+#include "tests/help_bench.h"
 
-#define SAMPLES 9
-#define SAMPLE_NS (50 * CLOCK_MS)    /* at least so long, in whole steps */
-#define MODEL_NS (8 * CLOCK_SECOND)  /* about so long for one model and thread count */
-#define LLMC_STEPS 5                 /* after two that are dropped */
-#define LLMC_NS (120 * CLOCK_SECOND) /* give up on it after so long */
-#define PEAK_SIZE 768
+#define THREADS 2 /* at most */
+#define STEP_NS (300 * CLOCK_SECOND)
+#define GPT2 \
+	{ \
+		.builder = "gpt", .layers = 12, .width = 768, .heads = 12, .context = 1024, \
+		.vocab = 50257, .tied = true, .n_shards = 1 \
+	}
 
-struct workload {
-	const char *name;
-	struct model_config model;
-	uint32_t batch, seq;
+static const struct help_bench_load loads[] = {
+	{"demo",
+		{.builder = "gpt",
+			.layers = 2,
+			.width = 128,
+			.heads = 4,
+			.context = 128,
+			.vocab = 256,
+			.tied = true,
+			.n_shards = 1},
+		2, 128},
+	{"10m",
+		{.builder = "gpt",
+			.layers = 6,
+			.width = 384,
+			.heads = 6,
+			.context = 256,
+			.vocab = 256,
+			.tied = true,
+			.n_shards = 1},
+		8, 128},
+	{"gpt2", GPT2, 4, 64},
+	{"gpt2-long", GPT2, 4, 1024},
 };
+enum { DEMO, SMALL, SHORT, LONG, LOADS };
 
-/* Small ones first, so that the largest resident size so far is each one's own. */
-static const struct workload workloads[] = {
-	{"demo", {"gpt", 2, 128, 4, 128, 256, true, 1, {0}}, 2, 128},
-	{"10m", {"gpt", 6, 384, 6, 256, 256, true, 1, {0}}, 8, 128},
-	{"gpt2", {"gpt", 12, 768, 12, 1024, 50257, true, 1, {0}}, 4, 64},
+/* Of PRECISION_LIST. */
+static const enum precision precisions[] = {
+#define X(name) PRECISION_##name,
+	PRECISION_LIST(X)
+#undef X
 };
-enum { WORKLOADS = sizeof workloads / sizeof *workloads, THREADS = 2 };
+#define PRECISIONS (sizeof precisions / sizeof *precisions)
 
-static void die(const char *what)
+/* ---- one row each */
+
+static double number(const json_t *row, const char *key)
 {
-	fprintf(stderr, "bench_compute: %s\n", what);
-	exit(1);
+	return json_number_value(json_object_get(row, key));
 }
 
-static int by_size(const void *a, const void *b)
+static const char *text(const json_t *row, const char *key)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
+	return json_string_value(json_object_get(row, key));
 }
 
-static double median(double *x, size_t n)
+static void print_row(const char *who, const char *model, const json_t *row)
 {
-	qsort(x, n, sizeof *x, by_size);
-	return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+	printf("%-6s %-9s %-7s %2.0f thread%s %9.1f tokens/s (%.1f to %.1f)", who, model,
+		text(row, "precision"), number(row, "threads"),
+		number(row, "threads") > 1 ? "s" : " ", number(row, "tokens_per_s"),
+		number(row, "tokens_per_s_least"), number(row, "tokens_per_s_most"));
+	if (json_object_get(row, "gflops"))
+		printf("  %6.1f GFLOP/s, %4.1f %% of the library's %.0f", number(row, "gflops"),
+			100 * number(row, "gflops") / number(row, "peak_gflops"),
+			number(row, "peak_gflops"));
+	printf("  %6.0f MiB\n", number(row, "rss_mib"));
+	fflush(stdout);
 }
 
-/* ---- what the library reaches */
-
-struct squares {
-	float *a, *b, *c; /* one of each for every tile */
-};
-
-static void multiply(void *arg, size_t tile, unsigned thread)
+static void ours(json_t *runs, int load, unsigned threads, enum precision p)
 {
-	(void)thread;
-	struct squares *s = arg;
-	size_t at = tile * PEAK_SIZE * PEAK_SIZE;
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 1,
-		s->a + at, PEAK_SIZE, s->b + at, PEAK_SIZE, 0, s->c + at, PEAK_SIZE);
+	const char *precision = help_bench_precision(p);
+	char number_text[16];
+	snprintf(number_text, sizeof number_text, "%u", threads);
+	json_t *row = help_bench_ask((const char *const[]){"/proc/self/exe", loads[load].name,
+					     number_text, precision, NULL},
+		STEP_NS);
+	if (!row)
+		help_bench_die(
+			"%s in %s by %u threads failed", loads[load].name, precision, threads);
+	if (json_array_size(runs) < PRECISIONS)
+		puts(text(row, "device"));
+	print_row("ours", loads[load].name, row);
+	json_array_append_new(runs, row);
 }
 
-/* GFLOP/s of large products, one on each thread; the median of a few. */
-static double peak(unsigned threads)
+/* The row's rate, or 0 when PyTorch is not there. */
+static double torch(json_t *rows, int load, enum precision p, const char *seconds)
 {
-	size_t n = threads * (size_t)PEAK_SIZE * PEAK_SIZE;
-	struct squares s = {alloc_must(n * sizeof(float)), alloc_must(n * sizeof(float)),
-		alloc_must_zero(n, sizeof(float))};
-	for (size_t i = 0; i < n; i++)
-		s.a[i] = s.b[i] = (float)(i % 7) - 3;
-	struct pool *p = pool_new(threads);
-	double rate[SAMPLES];
-	pool_run(p, threads, multiply, &s);
-	for (size_t i = 0; i < SAMPLES; i++) {
-		uint64_t begin = clock_now_ns();
-		pool_run(p, threads, multiply, &s);
-		pool_run(p, threads, multiply, &s);
-		double flops = 4.0 * threads * PEAK_SIZE * PEAK_SIZE * PEAK_SIZE;
-		rate[i] = flops / (double)(clock_now_ns() - begin);
+	const char *precision = help_bench_precision(p);
+	const struct model_config *m = &loads[load].model;
+	const char *python = getenv("TORCH") ? getenv("TORCH") : "/usr/bin/python3";
+	uint32_t values[] = {m->layers, m->width, m->heads, m->context, m->vocab, loads[load].batch,
+		loads[load].seq, THREADS};
+	enum { VALUES = sizeof values / sizeof *values };
+	char texts[VALUES][16];
+	const char *argv[VALUES + 5] = {python, "tests/bench_torch.py"};
+	for (int i = 0; i < VALUES; i++) {
+		snprintf(texts[i], sizeof texts[i], "%u", values[i]);
+		argv[2 + i] = texts[i];
 	}
-	pool_free(p);
-	free(s.a);
-	free(s.b);
-	free(s.c);
-	return median(rate, SAMPLES);
-}
-
-/* ---- the backend with a stopwatch */
-
-enum { ADAMW = OP_COUNT, NORM, CLOCKS };
-static double spent[CLOCKS][2]; /* seconds, forward and backward */
-
-static void add_time(int clock, bool backward, uint64_t begin)
-{
-	spent[clock][backward] += (double)(clock_now_ns() - begin) / 1e9;
-}
-
-static void timed_run(struct device *d, const struct kernel_call *c)
-{
-	uint64_t begin = clock_now_ns();
-	cpu_backend.run(d, c);
-	add_time((int)c->node->op, c->backward, begin);
-}
-
-static void timed_adamw(struct device *d, const struct adamw_call *c)
-{
-	uint64_t begin = clock_now_ns();
-	cpu_backend.adamw(d, c);
-	add_time(ADAMW, true, begin);
-}
-
-static double timed_norm2(struct device *d, struct view x, uint64_t n)
-{
-	uint64_t begin = clock_now_ns();
-	double sum = cpu_backend.norm2(d, x, n);
-	add_time(NORM, true, begin);
-	return sum;
-}
-
-/* ---- one model */
-
-struct figures {
-	unsigned threads;
-	double tokens, least, most; /* per second: median, slowest, fastest sample */
-	double gflops, peak, rss_mb;
-	uint64_t steps;
-	double spent[CLOCKS][2]; /* seconds per step */
-};
-
-struct run {
-	struct graph *graph;
-	struct device *device;
-	struct backend timed;
-	struct params *params;
-	struct exec *exec;
-	int32_t *tokens, *targets;
-	uint64_t rows, step;
-};
-
-/* The run's own initialisation is slower and means nothing to the time of a step. */
-static void fill(struct run *r)
-{
-	enum { CHUNK = 1 << 16 };
-	float *x = alloc_must(CHUNK * sizeof *x);
-	for (uint32_t i = 0; i < r->graph->n_tensors; i++) {
-		const struct tensor *t = &r->graph->tensors[i];
-		uint64_t n = t->role == TENSOR_param ? shape_count(&t->shape) : 0;
-		for (uint64_t at = 0; at < n; at += CHUNK) {
-			uint64_t part = n - at < CHUNK ? n - at : CHUNK;
-			for (uint64_t k = 0; k < part; k++) {
-				uint32_t mixed = (uint32_t)(at + k + i) * 2654435761u;
-				float noise = (float)(mixed >> 8) / (float)(1 << 23) - 1;
-				x[k] = t->init == INIT_one ? 1 : 0.03f * noise;
-			}
-			params_write(r->params, t->shard, PARAMS_value, t->offset + at, part, x);
-		}
+	argv[2 + VALUES] = precision;
+	argv[3 + VALUES] = seconds;
+	json_t *row = help_bench_ask(argv, STEP_NS);
+	if (!row) {
+		fprintf(stderr, "bench_compute: PyTorch failed with %s in %s\n", loads[load].name,
+			precision);
+		return 0;
 	}
-	free(x);
+	print_row("torch", loads[load].name, row);
+	json_object_set_new(row, "model", json_string(loads[load].name));
+	json_array_append_new(rows, row);
+	return number(row, "tokens_per_s");
 }
 
-static void run_open(struct run *r, const struct workload *w, unsigned threads)
+static bool torch_there(void)
 {
-	struct why why = {0};
-	r->timed = cpu_backend;
-	r->timed.run = timed_run;
-	r->timed.adamw = timed_adamw;
-	r->timed.norm2 = timed_norm2;
-	r->rows = (uint64_t)w->batch * w->seq;
-	if (graph_build(&w->model, w->batch, w->seq, &r->graph, &why) ||
-		cpu_backend.open(&(struct backend_config){threads}, &r->device, &why))
-		die(why.text);
-	const struct params_config config = {
-		.backend = &r->timed, .device = r->device, .graph = r->graph, .training = true};
-	if (params_new(&config, &r->params, &why) ||
-		exec_new(r->graph, r->params, EXEC_train, &r->exec, &why))
-		die(why.text);
-	fill(r);
-	r->tokens = alloc_must(r->rows * sizeof *r->tokens);
-	r->targets = alloc_must(r->rows * sizeof *r->targets);
-	for (uint64_t i = 0; i < r->rows; i++) {
-		r->tokens[i] = (int32_t)(i * 7919 % w->model.vocab);
-		r->targets[i] = (int32_t)((i + 1) * 7919 % w->model.vocab);
-	}
+	const char *python = getenv("TORCH") ? getenv("TORCH") : "/usr/bin/python3";
+	return strcmp(python, "none") != 0 && help_bench_works((const char *const[]){python, "-c",
+						      "import importlib.util, sys; sys.exit(not "
+						      "importlib.util.find_spec('torch'))",
+						      NULL});
 }
 
-static void run_close(struct run *r)
-{
-	exec_free(r->exec);
-	params_free(r->params);
-	cpu_backend.close(r->device);
-	graph_free(r->graph);
-	free(r->tokens);
-	free(r->targets);
-}
-
-static void step(struct run *r)
-{
-	struct why why = {0};
-	double loss;
-	const struct exec_batch batch = {.tokens = r->tokens, .targets = r->targets};
-	const struct params_step adamw = {.lr = 1e-4,
-		.beta1 = 0.9,
-		.beta2 = 0.95,
-		.eps = 1e-8,
-		.weight_decay = 0.1,
-		.clip = 1,
-		.step = ++r->step};
-	if (exec_whole(r->exec, &batch, &loss, &why) || params_adamw(r->params, &adamw, NULL, &why))
-		die(why.text);
-}
-
-static double flops_of(const struct graph *g)
-{
-	double sum = 0;
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		struct op_cost c;
-		op_def(g->nodes[i].op)->cost(g, &g->nodes[i], &c);
-		sum += (double)c.flops_forward + (double)c.flops_backward;
-	}
-	return sum;
-}
-
-static void time_steps(struct run *r, struct figures *f)
-{
-	double rate[SAMPLES];
-	size_t n = 0;
-	uint64_t start = clock_now_ns();
-	memset(spent, 0, sizeof spent);
-	while (n < SAMPLES && (n < 3 || clock_now_ns() - start < MODEL_NS)) {
-		uint64_t begin = clock_now_ns(), steps = 0;
-		do {
-			step(r);
-			steps++;
-		} while (clock_now_ns() - begin < SAMPLE_NS);
-		rate[n++] = (double)(steps * r->rows) / (double)(clock_now_ns() - begin) * 1e9;
-		f->steps += steps;
-	}
-	f->tokens = median(rate, n);
-	f->least = rate[0];
-	f->most = rate[n - 1];
-	for (int i = 0; i < CLOCKS; i++)
-		for (int k = 0; k < 2; k++)
-			f->spent[i][k] = spent[i][k] / (double)f->steps;
-}
-
-static void measure(const struct workload *w, struct figures *f)
-{
-	struct run r = {0};
-	struct rusage usage;
-	f->peak = peak(f->threads);
-	run_open(&r, w, f->threads);
-	step(&r); /* touches the memory */
-	time_steps(&r, f);
-	f->gflops = flops_of(r.graph) / (double)r.rows * f->tokens / 1e9;
-	f->peak = (f->peak + peak(f->threads)) / 2;
-	getrusage(RUSAGE_SELF, &usage);
-	f->rss_mb = (double)usage.ru_maxrss / 1024;
-	run_close(&r);
-}
-
-/* ---- llm.c beside */
-
-/* Its milliseconds of one step, or 0 when the line is about something else. */
-static double llmc_took(const char *line)
-{
-	const char *at = strstr(line, "(took ");
-	return at ? strtod(at + strlen("(took "), NULL) : 0;
-}
-
-static void llmc_child(const char *path, int to)
-{
-	char *folder = alloc_must_strdup(path), threads[16];
-	snprintf(threads, sizeof threads, "%d", THREADS);
-	setenv("OMP_NUM_THREADS", threads, 1);
-	dup2(to, STDOUT_FILENO);
-	if (setpgid(0, 0) == 0 && chdir(dirname(folder)) == 0)
-		execlp("stdbuf", "stdbuf", "-oL", path, (char *)NULL);
-	_exit(127);
-}
-
-static size_t llmc_read(int from, double *took, size_t n)
-{
-	size_t have = 0, len = 0;
-	char line[512];
-	uint64_t end = clock_now_ns() + LLMC_NS;
-	while (have < n && clock_now_ns() < end) {
-		struct pollfd p = {from, POLLIN, 0};
-		if (poll(&p, 1, (int)((end - clock_now_ns()) / CLOCK_MS)) <= 0 ||
-			read(from, line + len, 1) != 1)
-			break;
-		if (line[len] != '\n' && len + 2 < sizeof line) {
-			len++;
-			continue;
-		}
-		line[len] = 0;
-		len = 0;
-		took[have] = llmc_took(line);
-		have += took[have] > 0;
-	}
-	return have;
-}
-
-/* Tokens per second of llm.c at the same batch and model; 0: not there. */
-static double llmc(const struct workload *w)
+static double llmc(void)
 {
 	const char *path = getenv("LLMC");
-	int pipes[2];
 	if (!path)
 		return 0;
-	if (pipe2(pipes, O_CLOEXEC) != 0)
-		die("pipe");
-	fflush(stdout);
-	pid_t pid = fork();
-	if (pid == 0)
-		llmc_child(path, pipes[1]);
-	close(pipes[1]);
-	double took[LLMC_STEPS + 2];
-	size_t n = pid > 0 ? llmc_read(pipes[0], took, LLMC_STEPS + 2) : 0;
-	close(pipes[0]);
-	if (pid > 0) {
-		kill(-pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-	if (n <= 2)
-		die("LLMC gave no step times; it must stand in the folder with its data");
-	return (double)w->batch * w->seq / median(took + 2, n - 2) * 1e3;
+	double tokens =
+		loads[SHORT].batch * loads[SHORT].seq / help_bench_llmc(path, THREADS) * 1e3;
+	printf("%-6s %-9s %-7s %2d threads %9.1f tokens/s\n", "llm.c", loads[SHORT].name, "float32",
+		THREADS, tokens);
+	return tokens;
 }
 
 /* ---- telling */
 
-static void print_figures(const struct workload *w, const struct figures *f)
+static const json_t *find(const json_t *runs, int load, unsigned threads, enum precision p)
 {
-	printf("%-5s %u x %-4u %u thread%s %9.1f tokens/s (%.1f to %.1f) %7.1f GFLOP/s, "
-	       "%4.1f %% of the CBLAS's %.0f, %5.0f MiB\n",
-		w->name, w->batch, w->seq, f->threads, f->threads == 1 ? " " : "s", f->tokens,
-		f->least, f->most, f->gflops, 100 * f->gflops / f->peak, f->peak, f->rss_mb);
+	size_t i;
+	json_t *row;
+	json_array_foreach(runs, i,
+		row) if (!strcmp(text(row, "model"), loads[load].name) &&
+			 number(row, "threads") == threads &&
+			 !strcmp(text(row, "precision"), help_bench_precision(p))) return row;
+	return NULL;
 }
 
-static const char *clock_name(int clock)
+static void print_ops(const json_t *row)
 {
-	return clock == ADAMW ? "adamw" : clock == NORM ? "norm2" : op_def((enum op)clock)->name;
-}
-
-static double total(const struct figures *f)
-{
-	double sum = 0;
-	for (int i = 1; i < CLOCKS; i++)
-		sum += f->spent[i][0] + f->spent[i][1];
-	return sum;
-}
-
-static void print_shares(const struct figures *const f[WORKLOADS])
-{
-	printf("\n%-14s", "share of time");
-	for (int w = 0; w < WORKLOADS; w++)
-		printf("  %8s %% there, back", workloads[w].name);
-	putchar('\n');
-	for (int i = 1; i < CLOCKS; i++) {
-		printf("%-14s", clock_name(i));
-		for (int w = 0; w < WORKLOADS; w++)
-			printf("  %14.2f %7.2f", 100 * f[w]->spent[i][0] / total(f[w]),
-				100 * f[w]->spent[i][1] / total(f[w]));
+	const char *name;
+	json_t *ways, *one;
+	double rest = number(row, "step_ms");
+	size_t i;
+	printf("\n%s %s, %.0f threads: a step of %.1f ms; bounds %.0f GFLOP/s and %.0f GB/s\n",
+		text(row, "model"), text(row, "precision"), number(row, "threads"), rest,
+		number(row, "peak_gflops"), number(row, "memory_gbs"));
+	printf("%-15s  %9s %6s %7s %6s %8s   and backward\n", "forward", "ms", "% step", "GFLOP/s",
+		"GB/s", "of bound");
+	json_object_foreach(json_object_get(row, "ops"), name, ways)
+	{
+		printf("%-15s", name);
+		json_array_foreach(ways, i, one)
+		{
+			double ms = number(one, "ms");
+			printf("  %9.2f %6.2f %7.1f %6.1f %8.3f ", ms,
+				100 * ms / number(row, "step_ms"), number(one, "gflops"),
+				number(one, "gbs"), number(one, "of_bound"));
+			rest -= ms;
+		}
 		putchar('\n');
 	}
+	printf("%-15s  %9.2f %6.2f\n", "between ops", rest, 100 * rest / number(row, "step_ms"));
+}
+
+/* Milliseconds of the op's both ways, and what it does in them. */
+static double op_ms(const json_t *row, const char *op, double *gflop)
+{
+	double ms = 0;
+	size_t i;
+	json_t *one;
+	json_array_foreach(json_object_get(json_object_get(row, "ops"), op), i, one)
+	{
+		ms += number(one, "ms");
+		*gflop += number(one, "gflops") * number(one, "ms") / 1e3;
+	}
+	return ms;
+}
+
+/* " key=value", or none when one of the two is missing. */
+static void tell(const char *key, double over, double under)
+{
+	if (over > 0 && under > 0)
+		printf(" %s=%.3f", key, over / under);
+	else
+		printf(" %s=none", key);
+}
+
+static void tell_all(const json_t *runs, double torch_rate, double llmc_rate)
+{
+	const json_t *f32 = find(runs, SHORT, THREADS, PRECISION_float32),
+		     *f32_long = find(runs, LONG, THREADS, PRECISION_float32);
+	double mine = number(f32, "tokens_per_s"), gflop = 0, linear = op_ms(f32, "linear", &gflop);
+	printf("bench: compute f32_tok_s=%.1f", mine);
+	if (torch_rate > 0)
+		printf(" torch_f32_tok_s=%.1f", torch_rate);
+	else
+		printf(" torch_f32_tok_s=none");
+	tell("vs_torch_f32", mine, torch_rate);
+	tell("vs_llmc", mine, llmc_rate);
+	tell("bf16_over_f32_t1024",
+		number(find(runs, LONG, THREADS, PRECISION_bf16), "tokens_per_s"),
+		number(f32_long, "tokens_per_s"));
+	tell("gemm_of_peak", gflop / linear * 1e3, number(f32, "peak_gflops"));
+	tell("non_gemm_share", number(f32, "step_ms") - linear, number(f32, "step_ms"));
+	printf(" rss_gib=%.2f", number(f32_long, "rss_mib") / 1024);
+	tell("bf16_over_f32_t64",
+		number(find(runs, SHORT, THREADS, PRECISION_bf16), "tokens_per_s"), mine);
 	putchar('\n');
-}
-
-static json_t *shares_json(const struct figures *f)
-{
-	json_t *shares = json_object();
-	for (int i = 1; i < CLOCKS; i++)
-		json_object_set_new(shares, clock_name(i),
-			json_pack("[f,f]", 1e3 * f->spent[i][0], 1e3 * f->spent[i][1]));
-	return shares;
-}
-
-static json_t *figures_json(const struct workload *w, const struct figures *f)
-{
-	return json_pack("{s:s,s:i,s:i,s:i,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "model", w->name,
-		"batch", (int)w->batch, "seq", (int)w->seq, "threads", (int)f->threads, "steps",
-		(json_int_t)f->steps, "tokens_per_s", f->tokens, "tokens_per_s_least", f->least,
-		"tokens_per_s_most", f->most, "gflops", f->gflops, "cblas_gflops", f->peak,
-		"rss_mib", f->rss_mb, "ms_per_step_forward_backward", shares_json(f));
 }
 
 static void save(json_t *all)
@@ -404,58 +239,77 @@ static void save(json_t *all)
 	mkdir("build", 0777);
 	mkdir("build/bench", 0777);
 	if (json_dump_file(all, "build/bench/compute.json", JSON_INDENT(1)) != 0)
-		die("build/bench/compute.json cannot be written");
+		help_bench_die("build/bench/compute.json cannot be written");
 	json_decref(all);
 }
 
-static void print_device(void)
+/* ---- the order of it */
+
+static double better(double a, double b)
 {
-	struct device *d = NULL;
-	struct why why = {0};
-	char text[200];
-	if (cpu_backend.open(&(struct backend_config){THREADS}, &d, &why))
-		die(why.text);
-	cpu_backend.describe(d, text, sizeof text);
-	puts(text);
-	cpu_backend.close(d);
+	return a > b ? a : b;
 }
 
-int main(void)
+/* The references stand before and after ours, and the better of the two counts, so that another's
+ * load on the machine does not flatter us. */
+static void compare(json_t *runs, json_t *others)
 {
-	static struct figures figures[WORKLOADS][THREADS];
-	const struct figures *most[WORKLOADS];
-	const struct workload *gpt2 = &workloads[WORKLOADS - 1];
-	json_t *runs = json_array();
-	print_device();
-	/* Before and after ours, and the better of the two, so that another's load on the machine
-	 * does not flatter us. */
-	double other = llmc(gpt2);
-	for (int w = 0; w < WORKLOADS; w++)
-		for (unsigned t = 0; t < THREADS; t++) {
-			struct figures *f = &figures[w][t];
-			f->threads = t + 1;
-			measure(&workloads[w], f);
-			print_figures(&workloads[w], f);
-			json_array_append_new(runs, figures_json(&workloads[w], f));
-			most[w] = f;
+	bool with_torch = torch_there();
+	double llmc_rate = llmc(),
+	       torch_rate = with_torch ? torch(others, SHORT, PRECISION_float32, "6") : 0;
+	for (size_t p = 0; p < PRECISIONS; p++)
+		ours(runs, SHORT, THREADS, precisions[p]);
+	if (with_torch) {
+		torch_rate = better(torch_rate, torch(others, SHORT, PRECISION_float32, "6"));
+		torch(others, SHORT, PRECISION_bf16, "5");
+	}
+	llmc_rate = better(llmc_rate, llmc());
+	for (int load = DEMO; load <= SMALL; load++)
+		for (unsigned t = 1; t <= THREADS; t++)
+			for (size_t p = 0; p < PRECISIONS; p++)
+				ours(runs, load, t, precisions[p]);
+	if (with_torch)
+		torch(others, SMALL, PRECISION_float32, "5");
+	for (size_t p = 0; p < PRECISIONS; p++) {
+		ours(runs, SHORT, 1, precisions[p]);
+		ours(runs, LONG, THREADS, precisions[p]);
+		if (with_torch)
+			torch(others, LONG, precisions[p], "1");
+	}
+	for (int load = SHORT; load <= LONG; load++)
+		for (size_t p = 0; p < PRECISIONS; p++)
+			print_ops(find(runs, load, THREADS, precisions[p]));
+	save(json_pack(
+		"{s:O,s:O,s:f}", "runs", runs, "torch", others, "llmc_tokens_per_s", llmc_rate));
+	putchar('\n');
+	tell_all(runs, torch_rate, llmc_rate);
+}
+
+/* bench_compute LOAD THREADS PRECISION: one row, as the whole calls itself. */
+static int one(const char *load, const char *threads, const char *precision)
+{
+	for (int i = 0; i < LOADS; i++)
+		for (size_t p = 0; p < PRECISIONS; p++) {
+			if (strcmp(load, loads[i].name) ||
+				strcmp(precision, help_bench_precision(precisions[p])))
+				continue;
+			json_t *row = help_bench_step(
+				&loads[i], (unsigned)strtoul(threads, NULL, 10), precisions[p]);
+			json_dumpf(row, stdout, JSON_COMPACT);
+			putchar('\n');
+			json_decref(row);
+			return 0;
 		}
-	double after = llmc(gpt2);
-	other = after > other ? after : other;
-	if (other > 0)
-		printf("llm.c gpt2 %.1f tokens/s: ours is %.2f times that\n", other,
-			most[WORKLOADS - 1]->tokens / other);
-	print_shares(most);
-	save(json_pack("{s:o,s:f}", "runs", runs, "llmc_tokens_per_s", other));
-	printf("bench: compute");
-	for (int w = 0; w < WORKLOADS; w++)
-		for (int t = 0; t < THREADS; t++)
-			printf(" %s_%dt=%.1f %s_%dt_share=%.3f", workloads[w].name, t + 1,
-				figures[w][t].tokens, workloads[w].name, t + 1,
-				figures[w][t].gflops / figures[w][t].peak);
-	printf(" rss_mb=%.0f", most[WORKLOADS - 1]->rss_mb);
-	if (other > 0)
-		printf(" llmc=%.1f ratio=%.2f\n", other, most[WORKLOADS - 1]->tokens / other);
-	else
-		printf(" llmc=none\n");
+	help_bench_die("no load is called %s, or no precision %s", load, precision);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4)
+		return one(argv[1], argv[2], argv[3]);
+	json_t *runs = json_array(), *others = json_array();
+	compare(runs, others);
+	json_decref(runs);
+	json_decref(others);
 	return 0;
 }
