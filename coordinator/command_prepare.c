@@ -30,7 +30,7 @@ static const struct option_row rows[] = {
 	{"out", OPTION_text, &opt.out, NULL, 0, 0, "folder for the tokens; made when missing"},
 	{"tokenizer", OPTION_text, &opt.tokenizer, "byte", 0, 0,
 		"byte, bpe (learned from the text), or a tokenizer file of an earlier prepare"},
-	{"vocab", OPTION_int, &opt.vocab, "0", 0, TOKENIZER_VOCAB_MAX,
+	{"vocab", OPTION_int, &opt.vocab, "0", 0, TOKENIZER_BPE_VOCAB_MAX,
 		"tokens that a bpe may have; 0: 4096"},
 	{"validation", OPTION_real, &opt.validation, "0.05", 0, 0.5,
 		"share of the text, from its end, that is kept for validation"},

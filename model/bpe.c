@@ -125,7 +125,7 @@ static size_t piece_slot(const struct bpe *b, const uint8_t *bytes, size_t n)
 
 static uint64_t piece_hash(const struct bpe *b, size_t item)
 {
-	uint8_t bytes[TOKENIZER_PIECE_MAX];
+	uint8_t bytes[SPLIT_BPE_MAX];
 	const struct piece *p = &b->pieces[item];
 	for (uint32_t i = 0; i < p->len; i++)
 		bytes[i] = (uint8_t)b->symbols[p->at + i];
@@ -187,7 +187,7 @@ enum err bpe_add(struct bpe *b, const void *bytes, size_t n)
 {
 	const uint8_t *from = bytes;
 	for (size_t at = 0, len; at < n; at += len) {
-		len = tokenizer_piece(from + at, n - at);
+		len = split_piece(SPLIT_bpe, from + at, n - at, false);
 		if (len > 1 && count_piece(b, from + at, len))
 			return ERR_nomem;
 	}
@@ -390,7 +390,7 @@ static enum err step(struct bpe *b, uint32_t id, struct tokenizer_merge *m)
 enum err bpe_train(
 	struct bpe *b, uint32_t vocab, bpe_progress *progress, void *arg, struct tokenizer **out)
 {
-	assert(vocab >= TOKENIZER_BYTES && vocab <= TOKENIZER_VOCAB_MAX);
+	assert(vocab >= TOKENIZER_BYTES && vocab <= TOKENIZER_BPE_VOCAB_MAX);
 	uint32_t wanted = vocab - TOKENIZER_BYTES;
 	struct tokenizer_merge *merges = alloc_try(wanted + 1u, sizeof *merges);
 	if (!merges)

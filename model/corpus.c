@@ -205,10 +205,10 @@ static enum err window(const struct corpus *c, enum corpus_split which, uint64_t
 	copy_ids(s, start + seq, 1, &targets[seq - 1]);
 	memcpy(targets, tokens + 1, (seq - 1) * sizeof *targets);
 	/* A shard whose hash is right may still have been made by a liar. */
-	int32_t vocab = (int32_t)c->manifest->vocab;
-	bool bad = targets[seq - 1] >= vocab;
+	uint32_t vocab = c->manifest->vocab;
+	bool bad = (uint32_t)targets[seq - 1] >= vocab;
 	for (uint32_t i = 0; i < seq; i++)
-		bad |= tokens[i] >= vocab;
+		bad |= (uint32_t)tokens[i] >= vocab;
 	return bad ? ERR_range : ERR_OK;
 }
 

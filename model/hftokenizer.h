@@ -1,7 +1,7 @@
 /*
  * Our tokenizer as Hugging Face's `tokenizers` library reads it: a BPE over GPT-2's printable
- * characters for bytes, split by a regular expression that says the rule of tokenizer.h.  Text that
- * is UTF-8 gives the same ids, except that they do not end a run of more than TOKENIZER_PIECE_MAX
+ * characters for bytes, split by a regular expression that says the rule of split.h.  Text that
+ * is UTF-8 gives the same ids, except that they do not end a run of more than SPLIT_BPE_MAX
  * equal classes.
  */
 #ifndef MODEL_HFTOKENIZER_H

@@ -104,8 +104,8 @@ static enum err read_texts(struct reader *r, uint8_t *to, size_t n, size_t *got,
 static size_t settled(const uint8_t *window, size_t n)
 {
 	size_t at = 0;
-	while (n - at > TOKENIZER_PIECE_MAX)
-		at += tokenizer_piece(window + at, n - at);
+	while (n - at > SPLIT_BPE_MAX)
+		at += split_piece(SPLIT_bpe, window + at, n - at, false);
 	return at;
 }
 
@@ -330,9 +330,9 @@ static enum err check_settings(const struct prepare *p, struct why *why)
 {
 	if (p->n_texts == 0)
 		return err_why(why, ERR_usage, "no text was given; name at least one text file");
-	if (p->vocab < TOKENIZER_BYTES || p->vocab > TOKENIZER_VOCAB_MAX)
+	if (p->vocab < TOKENIZER_BYTES || p->vocab > TOKENIZER_BPE_VOCAB_MAX)
 		return err_why(why, ERR_range, "a vocabulary has from %u to %u ids, not %u",
-			TOKENIZER_BYTES, TOKENIZER_VOCAB_MAX, p->vocab);
+			TOKENIZER_BYTES, TOKENIZER_BPE_VOCAB_MAX, p->vocab);
 	if (!(p->validation >= 0 && p->validation <= 0.5))
 		return err_why(why, ERR_range, "the validation share goes from 0 to 0.5, not %g",
 			p->validation);

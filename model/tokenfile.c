@@ -1,17 +1,23 @@
 #include "model/tokenfile.h"
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'T', 'O', 'K'};
 
 uint32_t tokenfile_width(uint32_t vocab)
 {
-	return vocab <= 256 ? 1 : 2;
+	return vocab <= 256 ? 1 : vocab <= 65536 ? 2 : 4;
+}
+
+static bool is_width(uint32_t width)
+{
+	return width == 1 || width == 2 || width == 4;
 }
 
 void tokenfile_write(struct buf *out, uint32_t width, const uint32_t *ids, size_t n)
 {
-	assert(width == 1 || width == 2);
+	assert(is_width(width));
 	buf_put(out, magic, sizeof magic);
 	buf_put_u32(out, TOKENFILE_VERSION);
 	buf_put_u32(out, width);
@@ -20,10 +26,9 @@ void tokenfile_write(struct buf *out, uint32_t width, const uint32_t *ids, size_
 	if (!to)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		assert(ids[i] < 1u << (8 * width));
-		*to++ = (uint8_t)(ids[i] & 0xff);
-		if (width == 2)
-			*to++ = (uint8_t)(ids[i] >> 8);
+		assert((uint64_t)ids[i] >> (8 * width) == 0);
+		for (uint32_t k = 0; k < width; k++)
+			*to++ = (uint8_t)(ids[i] >> (8 * k));
 	}
 }
 
@@ -51,8 +56,8 @@ enum err tokenfile_parse(
 			"the "
 			"corpus again",
 			name, version, TOKENFILE_VERSION);
-	if (out->width != 1 && out->width != 2)
-		return err_why(why, ERR_range, "%s has ids of %u bytes instead of 1 or 2", name,
+	if (!is_width(out->width))
+		return err_why(why, ERR_range, "%s has ids of %u bytes instead of 1, 2 or 4", name,
 			out->width);
 	size_t left = rd_left(&r);
 	if (left % out->width != 0 || left / out->width != out->count)
@@ -70,5 +75,8 @@ void tokenfile_ids(const struct tokenfile *f, uint64_t first, size_t n, int32_t 
 	assert(first <= f->count && n <= f->count - first);
 	const uint8_t *at = f->ids + first * f->width;
 	for (size_t i = 0; i < n; i++, at += f->width)
-		out[i] = f->width == 1 ? at[0] : at[0] | at[1] << 8;
+		out[i] = f->width == 1   ? at[0]
+			 : f->width == 2 ? at[0] | at[1] << 8
+					 : (int32_t)(at[0] | at[1] << 8 | at[2] << 16 |
+						     (uint32_t)at[3] << 24);
 }

@@ -37,7 +37,7 @@ static struct row row_of(const char *text, size_t n)
 {
 	struct row r = {alloc_must((2 * n + 1) * sizeof(uint32_t)), 0};
 	for (size_t at = 0; at < n;) {
-		size_t len = tokenizer_piece((const uint8_t *)text + at, n - at);
+		size_t len = split_piece(SPLIT_bpe, (const uint8_t *)text + at, n - at, false);
 		for (size_t i = 0; i < len; i++)
 			r.id[r.n++] = (uint8_t)text[at + i];
 		r.id[r.n++] = BORDER;
@@ -156,7 +156,7 @@ static void stretches_add_up(void **state)
 	size_t n = strlen(text), at = 0;
 	struct bpe *b = bpe_new();
 	while (at < n) {
-		size_t len = tokenizer_piece((const uint8_t *)text + at, n - at);
+		size_t len = split_piece(SPLIT_bpe, (const uint8_t *)text + at, n - at, false);
 		assert_int_equal(bpe_add(b, text + at, len), ERR_OK);
 		at += len;
 	}

@@ -147,7 +147,8 @@ static void pieces_follow_the_rule(void **state)
 		char out[64];
 		size_t at = 0, to = 0, n = strlen(rows[i].text);
 		while (at < n) {
-			size_t len = tokenizer_piece((const uint8_t *)rows[i].text + at, n - at);
+			size_t len = split_piece(
+				SPLIT_bpe, (const uint8_t *)rows[i].text + at, n - at, false);
 			if (at)
 				out[to++] = '|';
 			memcpy(out + to, rows[i].text + at, len);
@@ -159,7 +160,7 @@ static void pieces_follow_the_rule(void **state)
 	}
 	uint8_t run[1000];
 	memset(run, 'a', sizeof run);
-	assert_int_equal(tokenizer_piece(run, sizeof run), TOKENIZER_PIECE_MAX);
+	assert_int_equal(split_piece(SPLIT_bpe, run, sizeof run, false), SPLIT_BPE_MAX);
 }
 
 /* Classes in short runs, so that borders of all kinds meet. */
@@ -182,11 +183,11 @@ static void pieces_need_one_window(void **state)
 	for (uint64_t seed = 0; seed < 50; seed++) {
 		make_noise(text, sizeof text, seed);
 		for (size_t at = 0; at < sizeof text;) {
-			size_t left = sizeof text - at, whole = tokenizer_piece(text + at, left);
-			size_t window =
-				left < TOKENIZER_PIECE_MAX + 1 ? left : TOKENIZER_PIECE_MAX + 1;
-			assert_int_equal(tokenizer_piece(text + at, window), whole);
-			assert_in_range(whole, 1, TOKENIZER_PIECE_MAX);
+			size_t left = sizeof text - at,
+			       whole = split_piece(SPLIT_bpe, text + at, left, false);
+			size_t window = left < SPLIT_BPE_MAX + 1 ? left : SPLIT_BPE_MAX + 1;
+			assert_int_equal(split_piece(SPLIT_bpe, text + at, window, false), whole);
+			assert_in_range(whole, 1, SPLIT_BPE_MAX);
 			at += whole;
 		}
 	}
