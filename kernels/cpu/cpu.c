@@ -13,6 +13,7 @@ static void cpu_close(struct device *d)
 	product_close(&d->products);
 	pool_free(d->pool);
 	arena_release(&d->scratch);
+	arena_release(&d->halves);
 	free(d);
 }
 
@@ -35,7 +36,13 @@ static enum err prepare(
 	product_open(&d->products, plugin, threads);
 	if (arena_init(&d->scratch, threads * CPU_SCRATCH * sizeof(float)))
 		return err_why(why, ERR_nomem, "cpu: out of memory for %u threads", threads);
-	return selftest(d, why);
+	enum err e = selftest(d, why);
+	d->wants_bf16 = config->precision == PRECISION_bf16;
+	d->bf16 = !e && d->wants_bf16 && d->products.has_bf16;
+	/* Address space: what no call needs is never touched. */
+	if (d->bf16 && arena_init(&d->halves, CPU_HALF_AREAS * (size_t)CPU_HALF_AREA * 2))
+		return err_why(why, ERR_nomem, "cpu: out of memory for products in bf16");
+	return e;
 }
 
 enum err cpu_open_with(const struct backend_config *config, const char *plugin, struct device **out,
@@ -132,8 +139,13 @@ static void cpu_describe(const struct device *d, char *out, size_t size)
 	char products[256];
 	product_describe(&d->products, products, sizeof products);
 	unsigned threads = pool_threads(d->pool);
-	snprintf(out, size, "cpu: %u thread%s, %s, %s", threads, threads == 1 ? "" : "s",
-		d->vec->isa, products);
+	const char *precision = "";
+	if (d->bf16)
+		precision = ", products in bf16";
+	else if (d->wants_bf16)
+		precision = ", products in float32 (no bf16 here)";
+	snprintf(out, size, "cpu: %u thread%s, %s, %s%s", threads, threads == 1 ? "" : "s",
+		d->vec->isa, products, precision);
 }
 
 const struct backend cpu_backend = {

@@ -17,6 +17,9 @@
 
 #define CPU_TILES_MAX 1024     /* of one cpu_ranges */
 #define CPU_SCRATCH (1u << 16) /* floats of each thread */
+/* For factors of products in bf16: so many areas of so many elements. */
+#define CPU_HALF_AREAS 6
+#define CPU_HALF_AREA (1u << 24)
 
 struct mem {
 	struct arena arena; /* a mapping of its own, used as a whole */
@@ -25,8 +28,11 @@ struct mem {
 struct device {
 	struct pool *pool;
 	struct products products;
+	bool wants_bf16;
+	bool bf16; /* wanted, and the plug-in has it */
 	const struct vec *vec;
 	struct arena scratch;          /* CPU_SCRATCH floats for each thread */
+	struct arena halves;           /* with bf16: CPU_HALF_AREAS of CPU_HALF_AREA */
 	double partial[CPU_TILES_MAX]; /* sums of the tiles of one cpu_ranges */
 };
 

@@ -1,5 +1,5 @@
+#include "kernels/cpu/linear.h"
 #include <string.h>
-#include "kernels/cpu/cpu.h"
 
 /*
  * Tiles of a product's result.  A library brings both factors of each tile into its own order, so
@@ -35,31 +35,20 @@ static struct grid grid_of(uint64_t rows, uint64_t columns)
 	return g;
 }
 
-struct span {
-	uint64_t first, n;
-};
-
-static struct span span_of(uint64_t size, uint64_t each, size_t i)
-{
-	uint64_t first = i * each, left = size - first;
-	return (struct span){first, left < each ? left : each};
-}
-
-struct linear {
-	const struct device *d;
-	uint64_t rows, in, out;
-	const float *x, *weight, *bias, *grad_y;
-	float *y, *grad_x, *grad_weight, *grad_bias;
+struct tiled {
+	struct linear call;
+	float *grad_bias;
+	bool add_bias;
 	struct grid y_grid, x_grid, weight_grid;
 	size_t x_tiles, weight_tiles, bias_tiles;
-	bool add_x, add_weight, add_bias;
 };
 
 static void forward(void *arg, size_t tile, unsigned thread)
 {
-	const struct linear *s = arg;
-	struct span rows = span_of(s->rows, s->y_grid.rows, tile / s->y_grid.across);
-	struct span out = span_of(s->out, s->y_grid.columns, tile % s->y_grid.across);
+	const struct tiled *t = arg;
+	const struct linear *s = &t->call;
+	struct span rows = span_of(s->rows, t->y_grid.rows, tile / t->y_grid.across);
+	struct span out = span_of(s->out, t->y_grid.columns, tile % t->y_grid.across);
 	float *y = s->y + rows.first * s->out + out.first;
 	/* The bias goes first, and the product is added to it while it is still in the cache. */
 	for (uint64_t r = 0; r < rows.n && s->bias; r++)
@@ -78,10 +67,11 @@ static void forward(void *arg, size_t tile, unsigned thread)
 		});
 }
 
-static void backward_x(const struct linear *s, size_t tile, unsigned thread)
+static void backward_x(const struct tiled *t, size_t tile, unsigned thread)
 {
-	struct span rows = span_of(s->rows, s->x_grid.rows, tile / s->x_grid.across);
-	struct span in = span_of(s->in, s->x_grid.columns, tile % s->x_grid.across);
+	const struct linear *s = &t->call;
+	struct span rows = span_of(s->rows, t->x_grid.rows, tile / t->x_grid.across);
+	struct span in = span_of(s->in, t->x_grid.columns, tile % t->x_grid.across);
 	cpu_product(s->d, thread,
 		&(struct product){
 			.m = rows.n,
@@ -96,10 +86,11 @@ static void backward_x(const struct linear *s, size_t tile, unsigned thread)
 		});
 }
 
-static void backward_weight(const struct linear *s, size_t tile, unsigned thread)
+static void backward_weight(const struct tiled *t, size_t tile, unsigned thread)
 {
-	struct span out = span_of(s->out, s->weight_grid.rows, tile / s->weight_grid.across);
-	struct span in = span_of(s->in, s->weight_grid.columns, tile % s->weight_grid.across);
+	const struct linear *s = &t->call;
+	struct span out = span_of(s->out, t->weight_grid.rows, tile / t->weight_grid.across);
+	struct span in = span_of(s->in, t->weight_grid.columns, tile % t->weight_grid.across);
 	cpu_product(s->d, thread,
 		&(struct product){
 			.m = out.n,
@@ -114,11 +105,12 @@ static void backward_weight(const struct linear *s, size_t tile, unsigned thread
 		});
 }
 
-static void backward_bias(const struct linear *s, size_t tile)
+static void backward_bias(const struct tiled *t, size_t tile)
 {
+	const struct linear *s = &t->call;
 	struct span out = span_of(s->out, TILE_ROWS, tile);
-	float *to = s->grad_bias + out.first;
-	if (!s->add_bias)
+	float *to = t->grad_bias + out.first;
+	if (!t->add_bias)
 		memset(to, 0, out.n * sizeof *to);
 	for (uint64_t r = 0; r < s->rows; r++)
 		s->d->vec->add(to, to, s->grad_y + r * s->out + out.first, out.n);
@@ -126,51 +118,67 @@ static void backward_bias(const struct linear *s, size_t tile)
 
 static void backward(void *arg, size_t tile, unsigned thread)
 {
-	const struct linear *s = arg;
-	if (tile < s->x_tiles)
-		backward_x(s, tile, thread);
-	else if (tile < s->x_tiles + s->weight_tiles)
-		backward_weight(s, tile - s->x_tiles, thread);
+	const struct tiled *t = arg;
+	if (tile < t->x_tiles)
+		backward_x(t, tile, thread);
+	else if (tile < t->x_tiles + t->weight_tiles)
+		backward_weight(t, tile - t->x_tiles, thread);
 	else
-		backward_bias(s, tile - s->x_tiles - s->weight_tiles);
+		backward_bias(t, tile - t->x_tiles - t->weight_tiles);
 }
 
-static void run_backward(struct device *d, const struct kernel_call *c, struct linear *s)
+static void run_backward(struct device *d, const struct kernel_call *c, struct tiled *t)
 {
+	struct linear *s = &t->call;
 	s->grad_y = cpu_at(c->grad_out);
 	s->grad_x = cpu_at(c->grad_in[0]);
 	s->grad_weight = cpu_at(c->grad_in[1]);
-	s->grad_bias = c->node->n_in == 3 ? cpu_at(c->grad_in[2]) : NULL;
 	s->add_x = cpu_adds(c, 0);
 	s->add_weight = cpu_adds(c, 1);
-	s->add_bias = cpu_adds(c, 2);
-	s->x_grid = grid_of(s->rows, s->in);
-	s->weight_grid = grid_of(s->out, s->in);
-	s->x_tiles = s->grad_x ? s->x_grid.down * s->x_grid.across : 0;
-	s->weight_tiles = s->grad_weight ? s->weight_grid.down * s->weight_grid.across : 0;
-	s->bias_tiles = s->grad_bias ? (s->out + TILE_ROWS - 1) / TILE_ROWS : 0;
+	t->grad_bias = c->node->n_in == 3 ? cpu_at(c->grad_in[2]) : NULL;
+	t->add_bias = cpu_adds(c, 2);
+	t->bias_tiles = t->grad_bias ? (s->out + TILE_ROWS - 1) / TILE_ROWS : 0;
+	uint64_t cost = t->grad_bias ? s->rows * s->out : 0;
+	if (cpu_linear_takes_bf16(s)) {
+		cpu_tiles(d, t->bias_tiles, cost, backward, t);
+		cpu_linear_bf16_backward(s);
+		return;
+	}
+	t->x_grid = grid_of(s->rows, s->in);
+	t->weight_grid = grid_of(s->out, s->in);
+	t->x_tiles = s->grad_x ? t->x_grid.down * t->x_grid.across : 0;
+	t->weight_tiles = s->grad_weight ? t->weight_grid.down * t->weight_grid.across : 0;
 	uint64_t product = s->rows * s->in * s->out / (CPU_UNIT_FLOPS / 2);
-	uint64_t cost = s->grad_x ? product : 0;
+	cost += s->grad_x ? product : 0;
 	cost += s->grad_weight ? product : 0;
-	cost += s->grad_bias ? s->rows * s->out : 0;
-	cpu_tiles(d, s->x_tiles + s->weight_tiles + s->bias_tiles, cost, backward, s);
+	cpu_tiles(d, t->x_tiles + t->weight_tiles + t->bias_tiles, cost, backward, t);
+}
+
+static void run_forward(struct device *d, struct tiled *t)
+{
+	struct linear *s = &t->call;
+	if (cpu_linear_takes_bf16(s)) {
+		cpu_linear_bf16_forward(s);
+		return;
+	}
+	t->y_grid = grid_of(s->rows, s->out);
+	uint64_t cost = s->rows * s->in * s->out / (CPU_UNIT_FLOPS / 2);
+	cpu_tiles(d, t->y_grid.down * t->y_grid.across, cost, forward, t);
 }
 
 void cpu_linear(struct device *d, const struct kernel_call *c)
 {
-	struct linear s = {.d = d,
-		.rows = shape_rows(cpu_shape(c, 0)),
-		.in = shape_last(cpu_shape(c, 0)),
-		.out = cpu_shape(c, 1)->dim[0],
-		.x = cpu_at(c->in[0]),
-		.weight = cpu_at(c->in[1])};
+	struct tiled t = {.call = {.d = d,
+				  .rows = shape_rows(cpu_shape(c, 0)),
+				  .in = shape_last(cpu_shape(c, 0)),
+				  .out = cpu_shape(c, 1)->dim[0],
+				  .x = cpu_at(c->in[0]),
+				  .weight = cpu_at(c->in[1])}};
 	if (c->backward) {
-		run_backward(d, c, &s);
+		run_backward(d, c, &t);
 		return;
 	}
-	s.bias = c->node->n_in == 3 ? cpu_at(c->in[2]) : NULL;
-	s.y = cpu_at(c->out);
-	s.y_grid = grid_of(s.rows, s.out);
-	uint64_t cost = s.rows * s.in * s.out / (CPU_UNIT_FLOPS / 2);
-	cpu_tiles(d, s.y_grid.down * s.y_grid.across, cost, forward, &s);
+	t.call.bias = c->node->n_in == 3 ? cpu_at(c->in[2]) : NULL;
+	t.call.y = cpu_at(c->out);
+	run_forward(d, &t);
 }
