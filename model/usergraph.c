@@ -158,7 +158,7 @@ uint32_t usergraph_check(const json_t *doc, const struct model_config *m, struct
 	/* What is right for the longest sequence is right for all. */
 	struct graph *g = make(&u, doc, 1, m->image[0] ? 1 : m->context);
 	uint32_t n_shards = g ? g->n_shards : 0;
-	if (!g && !own.len)
+	if (u.failed == ERR_nomem || (!g && !own.len))
 		buf_printf(mistakes, "model.graph: there is no memory to read it\n");
 	else
 		buf_put(mistakes, own.data, own.len);
@@ -183,7 +183,7 @@ enum err usergraph_build(const struct model_config *m, uint32_t batch, uint32_t 
 	buf_init(&mistakes, SPEC_MISTAKES_MAX);
 	struct usergraph u = {.m = m, .mistakes = &mistakes};
 	*out = make(&u, doc, batch, seq);
-	if (!*out && !mistakes.len)
+	if (u.failed == ERR_nomem || (!*out && !mistakes.len))
 		e = err_why(why, ERR_nomem, "out of memory for the model's graph");
 	else
 		e = json_verdict(&mistakes, "the user's graph", why);

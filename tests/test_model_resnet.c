@@ -122,9 +122,8 @@ static void sizes_halve_where_they_should(void **state)
 			      (name[5] > '1' && name[7] == '0' &&
 				      (strstr(name, "conv2") || strstr(name, "downsample")));
 		assert_int_equal(n->stride, halves ? 2 : 1);
-		assert_int_equal(n->pad,
-			g->tensors[n->in[n->n_in - 1]].shape.dim[3] / 2 * (n->op == OP_conv2d) +
-				(n->op == OP_maxpool));
+		const struct shape *kernel = &g->tensors[n->in[n->n_in - 1]].shape;
+		assert_int_equal(n->pad, n->op == OP_maxpool ? 1 : kernel->dim[3] / 2);
 	}
 	const struct tensor *x = &g->tensors[g->nodes[g->n_nodes - 4].out];
 	struct shape last = shape_make(4, 1, 2048, 7, 7);
