@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "coordinator/commands.h"
 #include "coordinator/human.h"
+#include "model/hfmodel.h"
 #include "model/prepare.h"
 #include "model/spec.h"
 #include "model/tokenizer.h"
@@ -21,7 +22,7 @@
 #define SEQ 128
 
 static struct {
-	const char *out, *tokenizer, *spec, *write_spec;
+	const char *out, *tokenizer, *spec, *write_spec, *init;
 	int64_t vocab, seq;
 	double validation;
 } opt;
@@ -39,6 +40,9 @@ static const struct option_row rows[] = {
 	{"spec", OPTION_text, &opt.spec, NULL, 0, 0,
 		"a spec to fill in: data.manifest, model.vocab"},
 	{"write-spec", OPTION_text, &opt.write_spec, NULL, 0, 0, "where the filled in spec goes"},
+	{"init", OPTION_text, &opt.init, NULL, 0, 0,
+		"Hugging Face folder that the run begins with: fills in init, and model.vocab from "
+		"it"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -59,8 +63,9 @@ static const char examples[] =
 struct words {
 	const char *texts[WORDS_MAX];
 	size_t n_texts;
-	const char *sets[SETS_MAX + 2]; /* with room for what we add */
+	const char *sets[SETS_MAX + 3]; /* with room for what we add */
 	size_t n_sets;
+	char manifest[32 + HASH_HEX], vocab[40], init[16 + HASH_HEX]; /* that */
 };
 
 static enum err sort_words(const char *const *given, size_t n, struct words *w, struct why *why)
@@ -92,6 +97,8 @@ static enum err sort_words(const char *const *given, size_t n, struct words *w, 
 		return err_why(why, ERR_usage,
 			"--spec FILE is what is filled in, --write-spec FILE where it goes: give "
 			"both");
+	if (opt.init && !opt.spec)
+		return err_why(why, ERR_usage, "--init goes into a spec: give --spec too");
 	return ERR_OK;
 }
 
@@ -149,16 +156,52 @@ static enum err write_spec(const struct spec *s, struct why *why)
 	return err;
 }
 
+static void set_vocab(struct words *w, uint32_t vocab)
+{
+	snprintf(w->vocab, sizeof w->vocab, "model.vocab=%u", vocab);
+	w->sets[w->n_sets++] = w->vocab;
+}
+
+/* What is wrong with the spec, or with the model that it begins with, is told before the work. */
+static enum err check_spec(struct words *w, struct prepare *p, struct why *why)
+{
+	struct hfmodel *m = NULL;
+	struct spec *s = NULL;
+	enum err err = opt.init ? hfmodel_open(opt.init, &m, why) : ERR_OK;
+	if (m) {
+		char hex[HASH_HEX];
+		struct hash h = hfmodel_hash(m);
+		hash_hex(&h, hex);
+		snprintf(w->init, sizeof w->init, "init=%s", hex);
+		w->sets[w->n_sets++] = w->init;
+		set_vocab(w, hfmodel_config(m)->vocab);
+	}
+	if (!err)
+		err = spec_load(opt.spec, w->sets, w->n_sets, &s, NULL, why);
+	if (!err && m)
+		err = hfmodel_suits(m, &s->model, why);
+	if (!err && !opt.seq)
+		p->seq = s->train.seq;
+	spec_free(s);
+	hfmodel_close(m);
+	return err;
+}
+
 static enum err fill_in(struct words *w, const struct prepare_summary *sum, struct why *why)
 {
-	char hex[HASH_HEX], manifest[32 + HASH_HEX], vocab[40];
+	char hex[HASH_HEX];
 	hash_hex(&sum->manifest, hex);
-	snprintf(manifest, sizeof manifest, "data.manifest=%s", hex);
-	snprintf(vocab, sizeof vocab, "model.vocab=%u", sum->vocab);
-	w->sets[w->n_sets++] = manifest;
-	w->sets[w->n_sets++] = vocab;
+	snprintf(w->manifest, sizeof w->manifest, "data.manifest=%s", hex);
+	w->sets[w->n_sets++] = w->manifest;
+	if (!opt.init) /* else it is the folder's, which may have rounded it up */
+		set_vocab(w, sum->vocab);
 	struct spec *s = NULL;
 	enum err err = spec_load(opt.spec, w->sets, w->n_sets, &s, NULL, why);
+	if (!err && sum->vocab > s->model.vocab)
+		err = err_why(why, ERR_spec,
+			"the tokenizer has %u ids, the model in %s only %u: give the tokenizer "
+			"that belongs to it",
+			sum->vocab, opt.init, s->model.vocab);
 	if (!err)
 		err = write_spec(s, why);
 	if (!err) {
@@ -236,15 +279,10 @@ static enum err run(const char *const *given, size_t n, struct why *why)
 		err = settings(&p, why);
 	if (err)
 		return err;
-	if (opt.spec) { /* what is wrong with it is told before the work, not after */
-		struct spec *s = NULL;
-		err = spec_load(opt.spec, w.sets, w.n_sets, &s, NULL, why);
-		if (err)
-			return err;
-		if (!opt.seq)
-			p.seq = s->train.seq;
-		spec_free(s);
-	}
+	if (opt.spec)
+		err = check_spec(&w, &p, why);
+	if (err)
+		return err;
 	p.texts = w.texts;
 	p.n_texts = w.n_texts;
 	struct prepare_summary sum;

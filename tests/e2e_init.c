@@ -135,11 +135,38 @@ static void local_begins_with_it_and_resumes(void **state)
 	holds(proc_err(p), "config.json");
 }
 
+/* prepare fills in the spec, so that everybody knows what the run begins with. */
+static void prepare_names_the_weights(void **state)
+{
+	(void)state;
+	struct start s;
+	make(&s);
+	struct swarm w = swarm_of(&s);
+	const char *text = proc_text("%s/text.txt", s.scratch),
+		   *named = proc_text("%s/named.json", s.scratch);
+	PROC_RUN(0, WAIT, TOOL, "prepare", text, "--out", s.data, "--spec", s.spec, "--write-spec",
+		named, "--init", s.folder);
+	holds(help_run_read(named), "\"init\"");
+	assert_int_equal(proc_wait(serve(&w, named, NULL), WAIT), 1);
+	holds(proc_err(w.coordinator), "name their folder with --init");
+	proc_line(serve(&w, named, s.folder), "join link:", WAIT);
+	help_swarm_stop(&w);
+	proc_line(serve(&w, named, NULL), "join link:", WAIT); /* it has them now */
+	help_swarm_stop(&w);
+
+	struct proc *p = PROC_RUN(1, WAIT, TOOL, "prepare", text, "--out", s.data, "--spec", s.spec,
+		"--write-spec", named, "--init", s.folder, "model.width=64");
+	holds(proc_err(p), "model.width = 32, the spec has 64");
+	p = PROC_RUN(2, WAIT, TOOL, "prepare", text, "--out", s.data, "--init", s.folder);
+	holds(proc_err(p), "give --spec too");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_run_begins_with_the_folders_loss, proc_teardown),
 		cmocka_unit_test_teardown(a_coordinator_with_other_weights_refuses, proc_teardown),
+		cmocka_unit_test_teardown(prepare_names_the_weights, proc_teardown),
 		cmocka_unit_test_teardown(local_begins_with_it_and_resumes, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
