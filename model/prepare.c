@@ -15,6 +15,7 @@
 #include "model/ngram.h"
 #include "model/tokenfile.h"
 #include "model/tokenizer.h"
+#include "model/tokenizer_open.h"
 
 #define WINDOW (1u << 20)
 #define TRAIN_SEQUENCES_MIN 4u
@@ -173,7 +174,7 @@ static enum err learn_tokenizer(struct job *j)
 static enum err get_tokenizer(struct job *j)
 {
 	if (j->p->tokenizer)
-		return tokenizer_load(j->p->tokenizer, &j->tokenizer, j->why);
+		return tokenizer_open(j->p->tokenizer, &j->tokenizer, j->why);
 	if (j->p->vocab == TOKENIZER_BYTES)
 		return tokenizer_new_byte(&j->tokenizer, j->why);
 	return learn_tokenizer(j);
