@@ -1,295 +1,261 @@
+#include "kernels/cpu/attention.h"
 #include <math.h>
 #include <string.h>
-#include "kernels/cpu/blas.h"
-#include "kernels/cpu/cpu.h"
 
 /*
- * Causal attention in blocks of queries by keys, so that no [T,T] matrix ever exists (Dao et al.,
- * "FlashAttention", 2022): forward keeps a running maximum and sum for each query and rescales what
- * it has when the maximum grows; backward makes the weights again from the saved logarithm of the
- * sum.  The blocks' products are the library's; of 32, 64, 96 and 128 this size was the fastest or
- * near it from 64 to 4096 tokens.
+ * Forward.  Scores lie turned, [keys, queries]: each lane of a register is a query, so that maxima
+ * and sums need nothing across lanes, and of all tensors only the queries must be turned, once.
  */
-#define BLOCK 96
-
-struct attention {
-	struct device *d;
-	uint64_t batch, seq, heads, size, width, past;
-	uint64_t blocks; /* of queries in a sequence */
-	const float *qkv, *keys, *values;
-	uint64_t kv_step, kv_batch; /* floats from a key to the next, from a sequence to the next */
-	float *y, *saved, *cache, *grad_qkv;
-	uint64_t cache_len;
-	const float *grad_y;
-	float scale;
-	bool add;
-};
-
-/* What one thread needs for a block: weights, their gradient, and numbers for each query. */
 struct block {
-	float weights[BLOCK * BLOCK], grads[BLOCK * BLOCK];
-	float most[BLOCK], sum[BLOCK], mean[BLOCK];
-};
-_Static_assert(sizeof(struct block) <= CPU_SCRATCH * sizeof(float), "must fit");
-
-/* One head of one sequence. */
-struct head {
-	const float *q, *k, *v;
-	uint64_t q_step, kv_step;
-	uint64_t at_y; /* first element of y, and of its gradient */
-	uint64_t at_q; /* of qkv's gradient */
-	uint64_t at_saved;
+	float *queries;             /* turned */
+	float *scores;              /* [keys][queries] */
+	float *keys, *values, *y;   /* rows of the padded size */
+	float *most, *sum, *shrink; /* of each query */
 };
 
-static struct head head_of(const struct attention *s, uint64_t number)
+static struct block block_in(const struct attention *s, float *scratch)
 {
-	uint64_t b = number / s->heads, h = number % s->heads;
-	struct head head = {.q_step = 3 * s->width, .kv_step = s->kv_step};
-	head.at_q = b * s->seq * head.q_step + h * s->size;
-	head.q = s->qkv + head.at_q;
-	head.k = s->keys + b * s->kv_batch + h * s->size;
-	head.v = s->values + b * s->kv_batch + h * s->size;
-	head.at_y = b * s->seq * s->width + h * s->size;
-	head.at_saved = number * s->seq;
-	return head;
+	struct block b = {.queries = scratch};
+	b.scores = b.queries + s->n_q * s->form.size;
+	b.keys = b.scores + s->n_q * s->n_k;
+	b.values = b.keys + s->n_k * s->padded;
+	b.y = b.values + s->n_k * s->padded;
+	b.most = b.y + s->n_q * s->padded;
+	b.sum = b.most + s->n_q;
+	b.shrink = b.sum + s->n_q;
+	return b;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+void attention_choose_blocks(
+	struct attention *s, uint64_t n_q, uint64_t n_k, struct attention_need need)
 {
-	return a < b ? a : b;
+	while (n_k * need.key + n_q * need.query + n_q * n_k * need.pair > CPU_SCRATCH)
+		if (n_k > ATTENTION_STRIPE)
+			n_k /= 2;
+		else
+			n_q /= 2;
+	s->n_q = n_q;
+	s->n_k = n_k;
 }
 
-/* A block's place: queries [q, q + n_q) of the call against keys [k, k + n_k) from the first. */
-struct place {
-	uint64_t q, n_q, k, n_k;
-};
-
-/* How many of the block's keys the i-th of its queries sees; the others come after it. */
-static uint64_t seen(const struct attention *s, const struct place *p, uint64_t i)
+void attention_copy(const struct attention *s, float *to, struct attention_rows from,
+	uint64_t first, uint64_t n)
 {
-	uint64_t end = s->past + p->q + i + 1;
-	return end > p->k ? least(end - p->k, p->n_k) : 0;
+	uint64_t size = s->form.size, rest = (s->padded - size) * sizeof *to;
+	for (uint64_t i = 0; i < n; i++) {
+		float *row = to + i * s->padded;
+		memcpy(row, from.at + (first + i) * from.step, size * sizeof *to);
+		memset(row + size, 0, rest);
+	}
 }
 
-static void scores(
-	const struct attention *s, const struct head *h, const struct place *p, float *to)
+void attention_turn(
+	const struct attention *s, float *to, uint64_t step, const float *from, uint64_t n)
 {
-	blas_product(&(struct product){
-		.m = p->n_q,
-		.n = p->n_k,
-		.k = s->size,
-		.a = {h->q + p->q * h->q_step, h->q_step, false},
-		.b = {h->k + p->k * h->kv_step, h->kv_step, true},
-		.alpha = s->scale,
-		.c = to,
-		.c_step = BLOCK,
-	});
+	uint64_t padded = attention_pad(n);
+	for (uint64_t x = 0; x < s->form.size; x++) {
+		float *row = to + x * step;
+		for (uint64_t i = 0; i < n; i++)
+			row[i] = from[i * s->padded + x];
+		for (uint64_t i = n; i < padded; i++)
+			row[i] = 0;
+	}
 }
 
-/* Scores become weights relative to the running maximum. */
-static void forward_row(
-	const struct attention *s, struct block *b, uint64_t i, uint64_t n, float *y)
+/* Queries before a key of the block do not see it: their scores for it become fill. */
+static void mask(
+	const struct attention *s, const struct attention_place *p, struct block *b, float fill)
+{
+	for (uint64_t j = 0; j < p->n_k; j++)
+		for (uint64_t i = 0; s->past + p->q + i < p->k + j && i < p->n_q; i++)
+			b->scores[j * s->n_q + i] = fill;
+}
+
+static void products_with_keys(
+	const struct attention *s, const struct attention_place *p, struct block *b)
+{
+	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_k;
+	for (uint64_t j = 0; j < p->n_k; j += stripe) {
+		uint64_t first = attention_first_seeing(s, p, j);
+		if (first >= p->n_q)
+			break;
+		s->d->vec->multiply(&(struct vec_multiply){.m = attention_least(stripe, p->n_k - j),
+			.n = attention_pad(p->n_q - first),
+			.k = s->form.size,
+			.a = b->keys + j * s->padded,
+			.a_row = s->padded,
+			.a_column = 1,
+			.b = b->queries + first,
+			.b_step = s->n_q,
+			.alpha = s->scale,
+			.c = b->scores + j * s->n_q + first,
+			.c_step = s->n_q});
+	}
+}
+
+static void products_with_values(
+	const struct attention *s, const struct attention_place *p, struct block *b)
+{
+	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_q;
+	for (uint64_t i = 0; i < p->n_q; i += stripe) {
+		uint64_t rows = attention_least(stripe, p->n_q - i);
+		s->d->vec->multiply(&(struct vec_multiply){.m = rows,
+			.n = s->padded,
+			.k = attention_stripe_sees(s, p, i, rows),
+			.a = b->scores + i,
+			.a_row = 1,
+			.a_column = s->n_q,
+			.b = b->values,
+			.b_step = s->padded,
+			.alpha = 1,
+			.c = b->y + i * s->padded,
+			.c_step = s->padded,
+			.add = p->k > 0});
+	}
+}
+
+static void forward_block(const struct attention *s, const struct attention_place *p,
+	struct block *b, struct attention_rows keys, struct attention_rows values)
 {
 	const struct vec *vec = s->d->vec;
-	float *row = b->weights + i * BLOCK;
-	float most = vec->max(row, n);
-	if (most > b->most[i]) {
-		float shrink = expf(b->most[i] - most); /* 0 at first: nothing is there yet */
-		b->sum[i] *= shrink;
-		if (shrink > 0)
-			vec->scale(y, y, shrink, s->size);
-		b->most[i] = most;
+	bool edge = attention_edge(s, p);
+	attention_copy(s, b->keys, keys, p->k, p->n_k);
+	products_with_keys(s, p, b);
+	if (edge)
+		mask(s, p, b, -INFINITY);
+	vec->softmax_columns(&(struct vec_softmax){.scores = b->scores,
+		.step = s->n_q,
+		.keys = p->n_k,
+		.queries = attention_pad(p->n_q),
+		.most = b->most,
+		.sum = b->sum,
+		.shrink = b->shrink});
+	if (edge)
+		mask(s, p, b, 0);
+	for (uint64_t i = 0; i < p->n_q && p->k; i++) {
+		float *y = b->y + i * s->padded;
+		if (b->shrink[i] != 1)
+			vec->scale(y, y, b->shrink[i], s->padded);
 	}
-	b->sum[i] += vec->exp_sum(row, b->most[i], n);
+	attention_copy(s, b->values, values, p->k, p->n_k);
+	products_with_values(s, p, b);
 }
 
-static void forward_block(
-	const struct attention *s, const struct head *h, const struct place *p, struct block *b)
-{
-	float *y = s->y + h->at_y + p->q * s->width;
-	scores(s, h, p, b->weights);
-	for (uint64_t i = 0; i < p->n_q; i++) {
-		uint64_t n = seen(s, p, i);
-		if (n)
-			forward_row(s, b, i, n, y + i * s->width);
-		memset(b->weights + i * BLOCK + n, 0, (p->n_k - n) * sizeof *b->weights);
-	}
-	blas_product(&(struct product){
-		.m = p->n_q,
-		.n = s->size,
-		.k = p->n_k,
-		.a = {b->weights, BLOCK, false},
-		.b = {h->v + p->k * h->kv_step, h->kv_step, false},
-		.alpha = 1,
-		.c = y,
-		.c_step = s->width,
-		.add = p->k > 0,
-	});
-}
-
-/* A tile: one block of queries of one head. */
+/* A tile: one block of queries of one head, whose keys stay in the cache for the next tile. */
 static void forward(void *arg, size_t tile, unsigned thread)
 {
 	const struct attention *s = arg;
-	struct block *b = (void *)cpu_scratch(s->d, thread);
-	struct head h = head_of(s, tile / s->blocks);
-	struct place p = {.q = tile % s->blocks * BLOCK};
-	p.n_q = least(BLOCK, s->seq - p.q);
-	for (uint64_t i = 0; i < p.n_q; i++) {
-		b->most[i] = -INFINITY;
-		b->sum[i] = 0;
+	struct block b = block_in(s, cpu_scratch(s->d, thread));
+	uint64_t blocks = attention_blocks(s->form.seq, s->n_q), number = tile / blocks;
+	uint64_t sequence = number / s->form.heads, head = number % s->form.heads;
+	uint64_t kv_head = head / (s->form.heads / s->form.kv_heads);
+	struct attention_rows k = attention_head(s, &s->k, sequence, kv_head);
+	struct attention_rows v = attention_head(s, &s->v, sequence, kv_head);
+	struct attention_rows y = attention_head(s, &s->y, sequence, head);
+	struct attention_place p = {0};
+	p.q = (blocks - 1 - tile % blocks) * s->n_q; /* long ones first */
+	p.n_q = attention_least(s->n_q, s->form.seq - p.q);
+	attention_copy(s, b.y, attention_head(s, &s->q, sequence, head), p.q, p.n_q);
+	attention_turn(s, b.queries, s->n_q, b.y, p.n_q);
+	for (uint64_t i = 0; i < s->n_q; i++) {
+		b.most[i] = -INFINITY;
+		b.sum[i] = 0;
 	}
 	uint64_t keys = s->past + p.q + p.n_q;
-	for (p.k = 0; p.k < keys; p.k += BLOCK) {
-		p.n_k = least(BLOCK, keys - p.k);
-		forward_block(s, &h, &p, b);
+	for (p.k = 0; p.k < keys; p.k += s->n_k) {
+		p.n_k = attention_least(s->n_k, keys - p.k);
+		forward_block(s, &p, &b, k, v);
 	}
 	for (uint64_t i = 0; i < p.n_q; i++) {
-		float *y = s->y + h.at_y + (p.q + i) * s->width;
-		s->d->vec->scale(y, y, 1 / b->sum[i], s->size);
+		s->d->vec->scale(
+			y.at + (p.q + i) * y.step, b.y + i * s->padded, 1 / b.sum[i], s->form.size);
 		if (s->saved)
-			s->saved[h.at_saved + p.q + i] = b->most[i] + logf(b->sum[i]);
+			s->saved[number * s->form.seq + p.q + i] = b.most[i] + logf(b.sum[i]);
 	}
 }
 
-/* With d the gradient of y: weights p = exp(score - lse), their gradients p (d v - d y) scale. */
-static void backward_weights(
-	const struct attention *s, const struct head *h, const struct place *p, struct block *b)
-{
-	const struct vec *vec = s->d->vec;
-	scores(s, h, p, b->weights);
-	blas_product(&(struct product){
-		.m = p->n_q,
-		.n = p->n_k,
-		.k = s->size,
-		.a = {s->grad_y + h->at_y + p->q * s->width, s->width, false},
-		.b = {h->v + p->k * h->kv_step, h->kv_step, true},
-		.alpha = 1,
-		.c = b->grads,
-		.c_step = BLOCK,
-	});
-	for (uint64_t i = 0; i < p->n_q; i++) {
-		float *weights = b->weights + i * BLOCK, *grads = b->grads + i * BLOCK;
-		uint64_t n = seen(s, p, i), rest = (p->n_k - n) * sizeof *weights;
-		const float mean_scale[] = {b->mean[i], s->scale};
-		vec->exp_sum(weights, s->saved[h->at_saved + p->q + i], n);
-		vec->attend_back(grads, weights, mean_scale, n);
-		memset(weights + n, 0, rest);
-		memset(grads + n, 0, rest);
-	}
-}
-
-static void backward_block(
-	const struct attention *s, const struct head *h, const struct place *p, struct block *b)
-{
-	float *grad_q = s->grad_qkv + h->at_q + p->q * h->q_step;
-	float *grad_k = s->grad_qkv + h->at_q + s->width + p->k * h->q_step;
-	backward_weights(s, h, p, b);
-	blas_product(&(struct product){
-		.m = p->n_q,
-		.n = s->size,
-		.k = p->n_k,
-		.a = {b->grads, BLOCK, false},
-		.b = {h->k + p->k * h->kv_step, h->kv_step, false},
-		.alpha = 1,
-		.c = grad_q,
-		.c_step = h->q_step,
-		.add = s->add || p->k > 0,
-	});
-	/* Keys get their first share from the block on the diagonal. */
-	struct product to_keys = {
-		.m = p->n_k,
-		.n = s->size,
-		.k = p->n_q,
-		.a = {b->grads, BLOCK, true},
-		.b = {h->q + p->q * h->q_step, h->q_step, false},
-		.alpha = 1,
-		.c = grad_k,
-		.c_step = h->q_step,
-		.add = s->add || p->q > p->k,
-	};
-	blas_product(&to_keys);
-	to_keys.a.at = b->weights;
-	to_keys.b = (struct matrix){s->grad_y + h->at_y + p->q * s->width, s->width, false};
-	to_keys.c = grad_k + s->width;
-	blas_product(&to_keys);
-}
-
-/* A tile: one head with all its blocks in order, since they add to the same keys. */
-static void backward(void *arg, size_t tile, unsigned thread)
-{
-	const struct attention *s = arg;
-	struct block *b = (void *)cpu_scratch(s->d, thread);
-	struct head h = head_of(s, tile);
-	struct place p = {0};
-	for (p.q = 0; p.q < s->seq; p.q += BLOCK) {
-		p.n_q = least(BLOCK, s->seq - p.q);
-		for (uint64_t i = 0; i < p.n_q; i++) {
-			uint64_t at = h.at_y + (p.q + i) * s->width;
-			b->mean[i] = s->d->vec->dot(s->grad_y + at, s->y + at, s->size);
-		}
-		for (p.k = 0; p.k < p.q + p.n_q; p.k += BLOCK) {
-			p.n_k = least(BLOCK, p.q + p.n_q - p.k);
-			backward_block(s, &h, &p, b);
-		}
-	}
-}
+struct filling {
+	const struct attention *s;
+	struct attention_tensor k, v; /* in the cache */
+	uint64_t width;
+};
 
 /* This call's keys and values to their places behind the past ones. */
 static void fill_cache(void *arg, struct cpu_range r)
 {
-	const struct attention *s = arg;
-	uint64_t bytes = s->width * sizeof *s->cache, values = s->batch * s->cache_len * s->width;
+	const struct filling *f = arg;
+	const struct attention *s = f->s;
 	for (uint64_t row = r.first; row < r.first + r.n; row++) {
-		uint64_t b = row / s->seq, t = row % s->seq;
-		const float *from = s->qkv + row * 3 * s->width + s->width;
-		float *to = s->cache + (b * s->cache_len + s->past + t) * s->width;
-		memcpy(to, from, bytes);
-		memcpy(to + values, from + s->width, bytes);
+		uint64_t b = row / s->form.seq, t = row % s->form.seq;
+		uint64_t from = b * s->k.batch + t * s->k.step;
+		uint64_t to = b * f->k.batch + (s->past + t) * f->k.step;
+		memcpy(f->k.at + to, s->k.at + from, f->width * sizeof *f->k.at);
+		memcpy(f->v.at + to, s->v.at + from, f->width * sizeof *f->v.at);
 	}
 }
 
-static void use_cache(struct device *d, const struct kernel_call *c, struct attention *s)
+static void use_cache(const struct kernel_call *c, struct attention *s)
 {
+	struct filling f = {.s = s, .width = (uint64_t)s->form.kv_heads * s->form.size};
+	f.k = (struct attention_tensor){
+		.at = cpu_at(c->cache), .step = f.width, .batch = c->cache_len * f.width};
+	f.v = f.k;
+	f.v.at += s->form.batch * f.k.batch;
 	s->past = c->past;
-	s->cache_len = c->cache_len;
-	s->keys = s->cache;
-	s->values = s->cache + s->batch * s->cache_len * s->width;
-	s->kv_step = s->width;
-	s->kv_batch = s->cache_len * s->width;
-	cpu_ranges(d, s->batch * s->seq, 2 * s->width, fill_cache, s);
+	cpu_ranges(s->d, (uint64_t)s->form.batch * s->form.seq, 2 * f.width, fill_cache, &f);
+	s->k = f.k;
+	s->v = f.v;
+}
+
+/* The three inputs, or their gradients, whether in tensors of their own or side by side in one. */
+static void place(const struct attention *s, const struct kernel_call *c, const struct view *in,
+	struct attention_tensor to[3])
+{
+	const struct attention_form *f = &s->form;
+	uint64_t heads = 0;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t input = c->node->n_in == 1 ? 0 : i;
+		uint64_t step = i ? f->kv_step : f->q_step;
+		to[i] = (struct attention_tensor){
+			.at = cpu_at(in[input]), .step = step, .batch = f->seq * step};
+		to[i].add = cpu_adds(c, input);
+		if (c->node->n_in == 1 && to[i].at)
+			to[i].at += heads * f->size;
+		heads += i ? f->kv_heads : f->heads;
+	}
 }
 
 void cpu_attention(struct device *d, const struct kernel_call *c)
 {
-	const struct shape *qkv = cpu_shape(c, 0);
-	struct attention s = {.d = d,
-		.batch = qkv->dim[0],
-		.seq = qkv->dim[1],
-		.heads = c->node->heads,
-		.width = qkv->dim[2] / 3,
-		.qkv = cpu_at(c->in[0]),
-		.y = cpu_at(c->out),
-		.saved = cpu_at(c->saved),
-		.cache = cpu_at(c->cache)};
-	s.size = s.width / s.heads;
-	s.scale = (float)(1 / sqrt((double)s.size));
-	s.keys = s.qkv + s.width;
-	s.values = s.keys + s.width;
-	s.kv_step = 3 * s.width;
-	s.kv_batch = s.seq * s.kv_step;
-	s.blocks = (s.seq + BLOCK - 1) / BLOCK;
-	uint64_t heads = s.batch * s.heads;
+	struct attention s = {
+		.d = d, .form = attention_form(c->graph, c->node), .saved = cpu_at(c->saved)};
+	struct attention_tensor in[3];
+	uint64_t width = (uint64_t)s.form.heads * s.form.size;
+	s.padded = attention_pad(s.form.size);
+	s.scale = (float)(1 / sqrt((double)s.form.size));
+	attention_choose_blocks(&s, 64, 64,
+		(struct attention_need){
+			.key = 2 * s.padded, .query = s.form.size + s.padded + 3, .pair = 1});
+	place(&s, c, c->in, in);
+	s.q = in[0];
+	s.k = in[1];
+	s.v = in[2];
+	s.y = (struct attention_tensor){
+		.at = cpu_at(c->out), .step = width, .batch = s.form.seq * width};
 	if (c->backward) {
-		s.grad_y = cpu_at(c->grad_out);
-		s.grad_qkv = cpu_at(c->grad_in[0]);
-		s.add = cpu_adds(c, 0);
-		uint64_t cost = heads * s.seq * s.seq * s.size / CPU_UNIT_FLOPS * 10;
-		cpu_tiles(d, heads, cost, backward, &s);
+		place(&s, c, c->grad_in, in);
+		s.grad_q = in[0];
+		s.grad_k = in[1];
+		s.grad_v = in[2];
+		s.grad_y = s.y;
+		s.grad_y.at = cpu_at(c->grad_out);
+		attention_backward(&s);
 		return;
 	}
-	if (s.cache)
-		use_cache(d, c, &s);
-	uint64_t pairs = s.seq * (s.past + s.seq);
-	cpu_tiles(d, heads * s.blocks, heads * pairs * s.size / CPU_UNIT_FLOPS * 4, forward, &s);
+	if (c->cache.mem)
+		use_cache(c, &s);
+	uint64_t heads = (uint64_t)s.form.batch * s.form.heads;
+	uint64_t pairs = s.form.seq * (s.past + s.form.seq);
+	cpu_tiles(d, heads * attention_blocks(s.form.seq, s.n_q),
+		heads * pairs * s.form.size / CPU_UNIT_FLOPS * 4, forward, &s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "kernels/cpu/plugin.h"
+#include "model/attention_form.h"
 
 static void cpu_close(struct device *d)
 {
@@ -115,11 +116,14 @@ static void (*const kernels[OP_COUNT])(struct device *d, const struct kernel_cal
 #undef X
 };
 
-/* All of the list.  The library counts rows and columns in ints. */
+/* All of the list.  The library counts rows and columns in ints; a block of attention must fit in
+ * scratch. */
 static bool cpu_supports(const struct device *d, const struct graph *g, const struct node *n)
 {
 	(void)d;
 	if (!kernels[n->op])
+		return false;
+	if (n->op == OP_attention && attention_form(g, n).size > CPU_HEAD_MAX)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		const struct shape *s = &g->tensors[n->in[i]].shape;

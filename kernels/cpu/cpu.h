@@ -16,7 +16,8 @@
 #include "model/graph.h"
 
 #define CPU_TILES_MAX 1024     /* of one cpu_ranges */
-#define CPU_SCRATCH (1u << 16) /* floats of each thread */
+#define CPU_SCRATCH (1u << 17) /* floats of each thread */
+#define CPU_HEAD_MAX 1000      /* size of a head of attention */
 /* For factors of products in bf16: so many areas of so many elements. */
 #define CPU_HALF_AREAS 6
 #define CPU_HALF_AREA (1u << 24)

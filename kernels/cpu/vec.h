@@ -38,6 +38,37 @@ struct vec_swiglu_back {
 	bool add_gate, add_up; /* += instead of = */
 };
 
+/* c [m,n] = (or +=) alpha a [m,k] b [k,n], all of it in the cache.  Element (i,x) of a is a[i a_row
+ * + x a_column]; rows of b and c are contiguous, and n is a multiple of VEC_WIDTH. */
+#define VEC_WIDTH 16
+struct vec_multiply {
+	size_t m, n, k;
+	const float *a;
+	size_t a_row, a_column;
+	const float *b;
+	size_t b_step;
+	float *c;
+	size_t c_step;
+	float alpha;
+	bool add;
+};
+
+/* Scores [keys, queries] of a block, a multiple of VEC_WIDTH queries; and for each query the
+ * greatest so far, the sum of exponentials less that, and what older sums were multiplied by. */
+struct vec_softmax {
+	float *scores;
+	size_t step, keys, queries;
+	float *most, *sum, *shrink;
+};
+
+/* Scores and the weights' gradients [queries, keys] of a block, a multiple of VEC_WIDTH keys. */
+struct vec_softmax_back {
+	float *scores, *grads;
+	size_t step, keys, queries;
+	const float *log_sum, *mean; /* of each query */
+	float scale;
+};
+
 /* What AdamW changes, and the gradient. */
 struct vec_moments {
 	float *param, *m, *v;
@@ -51,8 +82,6 @@ struct vec {
 	double (*sum_squares)(const float *x, size_t n);
 	/* Sum of exp(x - less). */
 	float (*sum_exp)(const float *x, float less, size_t n);
-	/* The same, and x becomes exp(x - less). */
-	float (*exp_sum)(float *x, float less, size_t n);
 	/* y = x factor, in place or not. */
 	void (*scale)(float *y, const float *x, float factor, size_t n);
 	/* y = a + b; y may be a or b. */
@@ -60,8 +89,6 @@ struct vec {
 	/* grad = (or +=) scale exp(x - less). */
 	void (*softmax_back)(
 		float *grad, const float *x, const float less_scale[2], size_t n, bool more);
-	/* d becomes scale p (d - mean). */
-	void (*attend_back)(float *d, const float *p, const float mean_scale[2], size_t n);
 	void (*gelu)(float *y, const float *x, size_t n);
 	void (*gelu_back)(float *grad, const float *grad_y, const float *x, size_t n, bool more);
 	/* Mean, and variance about it over n > 0. */
@@ -83,6 +110,11 @@ struct vec {
 	/* Rounded to the nearest bfloat16, ties to even; NaN stays NaN.  In integers on every
 	 * machine, since AVX512_BF16's instruction makes zeros of subnormals. */
 	void (*to_bf16)(uint16_t *y, const float *x, size_t n);
+	void (*multiply)(const struct vec_multiply *p);
+	/* Scores become exp(score - most), with most and sum taken on. */
+	void (*softmax_columns)(const struct vec_softmax *s);
+	/* Scores become weights p = exp(score - log_sum), grads scale p (grad - mean). */
+	void (*softmax_rows_back)(const struct vec_softmax_back *s);
 	void (*adamw)(const struct vec_moments *at, const struct vec_adamw *c, size_t n);
 };
 

@@ -39,7 +39,7 @@ static inline void put(float *y, lanes v)
 
 static inline lanes all(float x)
 {
-	return (lanes){0} + x;
+	return x - (lanes){0}; /* unlike an addition of 0 this leaves -0 as it is: nothing to do */
 }
 
 /* The last n < VEC_LANES values of a row; the rest of the register holds fill. */
@@ -206,23 +206,6 @@ static float sum_exp(const float *x, float less, size_t n)
 	return total(even + odd);
 }
 
-static float exp_sum(float *x, float less, size_t n)
-{
-	lanes sum = all(0);
-	size_t i = 0;
-	for (; i + VEC_LANES <= n; i += VEC_LANES) {
-		lanes e = exponential(get(x + i) - less);
-		put(x + i, e);
-		sum += e;
-	}
-	if (i < n) {
-		lanes e = exponential(get_tail(x + i, n - i, less) - less);
-		put_tail(x + i, e, n - i);
-		sum += first_lanes(e, n - i);
-	}
-	return total(sum);
-}
-
 static void scale(float *y, const float *x, float factor, size_t n)
 {
 	size_t i = 0;
@@ -254,16 +237,6 @@ static void softmax_back(
 		lanes g = exponential(get_tail(x + i, n - i, less) - less) * by;
 		put_tail(grad + i, more ? get_tail(grad + i, n - i, 0) + g : g, n - i);
 	}
-}
-
-static void attend_back(float *d, const float *p, const float mean_scale[2], size_t n)
-{
-	float mean = mean_scale[0], by = mean_scale[1];
-	size_t i = 0;
-	for (; i + VEC_LANES <= n; i += VEC_LANES)
-		put(d + i, get(p + i) * (get(d + i) - mean) * by);
-	for (; i < n; i++)
-		d[i] = p[i] * (d[i] - mean) * by;
 }
 
 /* 0.5 (1 + tanh(u)) is 1 / (1 + exp(-2u)), which loses nothing where it is near 0. */
@@ -524,17 +497,17 @@ static void to_bf16(uint16_t *y, const float *x, size_t n)
 	}
 }
 
+#include "kernels/cpu/vec_blocks.h"
+
 const struct vec VEC_NAME = {
 	.isa = VEC_ISA,
 	.max = max,
 	.dot = dot,
 	.sum_squares = sum_squares,
 	.sum_exp = sum_exp,
-	.exp_sum = exp_sum,
 	.scale = scale,
 	.add = add,
 	.softmax_back = softmax_back,
-	.attend_back = attend_back,
 	.gelu = gelu,
 	.gelu_back = gelu_back,
 	.moments = moments,
@@ -547,5 +520,8 @@ const struct vec VEC_NAME = {
 	.swiglu = swiglu,
 	.swiglu_back = swiglu_back,
 	.to_bf16 = to_bf16,
+	.multiply = multiply,
+	.softmax_columns = softmax_columns,
+	.softmax_rows_back = softmax_rows_back,
 	.adamw = adamw,
 };
