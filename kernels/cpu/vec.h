@@ -75,6 +75,17 @@ struct vec_moments {
 	const float *grad;
 };
 
+/* y = (x - mean) factor + plus. */
+struct vec_stretch {
+	float mean, factor, plus;
+};
+
+/* The gradient of x = (or +=, with add) factor (grad_y - less - (x - mean) slope). */
+struct vec_stretch_back {
+	float mean, factor, less, slope;
+	bool add;
+};
+
 struct vec {
 	const char *isa;
 	float (*max)(const float *x, size_t n); /* n > 0 */
@@ -115,6 +126,16 @@ struct vec {
 	void (*softmax_columns)(const struct vec_softmax *s);
 	/* Scores become weights p = exp(score - log_sum), grads scale p (grad - mean). */
 	void (*softmax_rows_back)(const struct vec_softmax_back *s);
+	float (*sum)(const float *x, size_t n);
+	void (*stretch)(float *y, const float *x, const struct vec_stretch *by, size_t n);
+	/* Sums of grad_y and of grad_y (x - mean). */
+	void (*stretch_sums)(
+		const float *grad_y, const float *x, float mean, size_t n, float sums[2]);
+	void (*stretch_back)(float *grad, const float *grad_y, const float *x,
+		const struct vec_stretch_back *by, size_t n);
+	/* max(x, 0), and NaN for NaN. */
+	void (*relu)(float *y, const float *x, size_t n);
+	void (*relu_back)(float *grad, const float *grad_y, const float *y, size_t n, bool more);
 	void (*adamw)(const struct vec_moments *at, const struct vec_adamw *c, size_t n);
 };
 

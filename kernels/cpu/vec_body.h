@@ -499,6 +499,8 @@ static void to_bf16(uint16_t *y, const float *x, size_t n)
 
 #include "kernels/cpu/vec_blocks.h"
 
+#include "kernels/cpu/vec_images.h"
+
 const struct vec VEC_NAME = {
 	.isa = VEC_ISA,
 	.max = max,
@@ -523,5 +525,11 @@ const struct vec VEC_NAME = {
 	.multiply = multiply,
 	.softmax_columns = softmax_columns,
 	.softmax_rows_back = softmax_rows_back,
+	.sum = sum,
+	.stretch = stretch,
+	.stretch_sums = stretch_sums,
+	.stretch_back = stretch_back,
+	.relu = relu,
+	.relu_back = relu_back,
 	.adamw = adamw,
 };
