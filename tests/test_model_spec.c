@@ -93,6 +93,44 @@ static void fill_in_defaults(void **state)
 	spec_free(s);
 }
 
+static void read_how_to_compute(void **state)
+{
+	(void)state;
+	struct spec *s = load(NULL, 0);
+	assert_int_equal(s->train.precision, SPEC_float32);
+	assert_false(s->train.recompute);
+	spec_free(s);
+	static const char *const sets[] = {"train.precision=bf16", "train.recompute=true"};
+	s = load(sets, 2);
+	assert_int_equal(s->train.precision, SPEC_bf16);
+	assert_true(s->train.recompute);
+	spec_free(s);
+}
+
+/* Each mistake is behind its line, but for a member that was not in the file. */
+static void name_lines_of_the_file(void **state)
+{
+	(void)state;
+	struct spec *s = NULL;
+	struct why why = {0};
+	static const char *const set = "seed=x";
+	assert_int_equal(
+		spec_load("tests/data/spec_lines.json", &set, 1, &s, NULL, &why), ERR_range);
+	assert_string_equal(why.text,
+		"tests/data/spec_lines.json: seed: must be a whole number from "
+		"0 to 9223372036854775807, is \"x\" (and 3 more)");
+	struct buf all;
+	buf_init(&all, SPEC_MISTAKES_MAX);
+	assert_int_equal(
+		spec_load("tests/data/spec_lines.json", &set, 1, &s, &all, &why), ERR_range);
+	buf_put_u8(&all, 0);
+	const char *text = (const char *)all.data;
+	assert_non_null(strstr(text, "\nline 9: model.width: must be a multiple of heads"));
+	assert_non_null(strstr(text, "\nline 14: train.lr: is missing"));
+	assert_non_null(strstr(text, "\nline 15: train.bach: is not known here"));
+	buf_release(&all);
+}
+
 /* Each override makes one mistake in the demo; what the sentence must hold. */
 static void name_each_mistake(void **state)
 {
@@ -142,6 +180,10 @@ static void name_each_mistake(void **state)
 		{"codec.name=raw", "need each other"},
 		{"codec.k=5000", "must be at most codec.chunk (4096), is 5000"},
 		{"codec.decay=2", "codec.decay: "},
+		{"train.precision=half", "train.precision: must be one of float32, bf16"},
+		{"train.recompute=1", "train.recompute: must be true or false"},
+		{"model.kv_heads=2", "model.kv_heads: is not known here"},
+		{"model.norm_eps=0", "model.norm_eps: "},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct spec *s = NULL;
@@ -353,9 +395,14 @@ static void document_every_member(void **state)
 	free(manual);
 	struct spec *s = NULL;
 	struct why why = {0};
-	if (spec_load("configs/gpt2-124m.json", NULL, 0, &s, NULL, &why))
-		fail_msg("%s", why.text);
-	spec_free(s);
+	static const char *const others[] = {"gpt2-124m", "llama-tiny", "graph-tiny"};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		char path[80];
+		snprintf(path, sizeof path, "configs/%s.json", others[i]);
+		if (spec_load(path, NULL, 0, &s, NULL, &why))
+			fail_msg("%s", why.text);
+		spec_free(s);
+	}
 }
 
 int main(void)
@@ -363,6 +410,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_the_demo),
 		cmocka_unit_test(fill_in_defaults),
+		cmocka_unit_test(read_how_to_compute),
+		cmocka_unit_test(name_lines_of_the_file),
 		cmocka_unit_test(name_each_mistake),
 		cmocka_unit_test(name_all_mistakes_at_once),
 		cmocka_unit_test(refuse_what_is_no_spec),
