@@ -15,12 +15,30 @@ struct exec {
 	enum exec_mode mode;
 	struct segments segs;
 	struct memplan plan;
-	struct mem *arena, *inputs; /* inputs: tokens, then targets */
+	struct mem *arena, *inputs, *targets; /* inputs: tokens or images */
 	/* By node; a call without node: not ours, or not needed. */
 	struct kernel_call *forward, *backward;
 	bool *has_value, *has_grad; /* by tensor, of this micro-batch */
 	uint32_t passes;            /* over segments since exec_begin: forward, then backward */
 };
+
+/* Bytes of an input tensor; 0 for GRAPH_NONE and for one that a batch does not have. */
+static uint64_t input_size(const struct exec *x, uint32_t tensor)
+{
+	const struct graph *g = x->g;
+	if (tensor == GRAPH_NONE ||
+		(tensor != g->tokens_in && tensor != g->images_in && tensor != g->targets_in))
+		return 0;
+	const struct tensor *t = &g->tensors[tensor];
+	return shape_count(&t->shape) *
+	       (t->dtype == DTYPE_token ? sizeof(int32_t) : x->backend->real_size);
+}
+
+/* Of tokens or images, which a graph does not have both. */
+static uint64_t inputs_size(const struct exec *x)
+{
+	return input_size(x, x->g->tokens_in) + input_size(x, x->g->images_in);
+}
 
 /* ---- wiring */
 
@@ -30,8 +48,7 @@ static struct view value_view(const struct exec *x, uint32_t tensor)
 	switch (t->role) {
 	case TENSOR_param: return params_view(x->params, t->shard, PARAMS_value, t->offset);
 	case TENSOR_input:
-		return (struct view){x->inputs,
-			tensor == x->g->targets_in ? (uint64_t)x->g->batch * x->g->seq : 0};
+		return (struct view){tensor == x->g->targets_in ? x->targets : x->inputs, 0};
 	case TENSOR_value: break;
 	}
 	return (struct view){x->arena, x->plan.value[tensor]};
@@ -50,7 +67,10 @@ static struct view grad_view(const struct exec *x, uint32_t tensor)
 static void wire_forward(struct exec *x, const struct node *n, struct kernel_call *c)
 {
 	uint32_t number = (uint32_t)(n - x->g->nodes);
-	*c = (struct kernel_call){.graph = x->g, .node = n, .out = value_view(x, n->out)};
+	*c = (struct kernel_call){.graph = x->g,
+		.node = n,
+		.train = x->mode == EXEC_train,
+		.out = value_view(x, n->out)};
 	for (uint32_t i = 0; i < n->n_in; i++)
 		c->in[i] = value_view(x, n->in[i]);
 	if (x->plan.saved[number] != MEMPLAN_NONE)
@@ -84,11 +104,11 @@ static enum err wire_segment(struct exec *x, const struct segment *seg, struct w
 			return err_why(why, ERR_unsupported, "the backend %s does not do %s",
 				x->backend->name, g->tensors[n->out].name);
 		for (uint32_t j = 0; j < n->n_in; j++)
-			if (g->tensors[n->in[j]].role == TENSOR_input && n->in[j] != g->tokens_in &&
-				n->in[j] != g->targets_in)
+			if (g->tensors[n->in[j]].role == TENSOR_input &&
+				!input_size(x, n->in[j]))
 				return err_why(why, ERR_unsupported,
 					"input %s of the graph is neither its tokens nor its "
-					"targets",
+					"images nor its targets",
 					g->tensors[n->in[j]].name);
 		wire_forward(x, n, &x->forward[i]);
 		if (x->mode == EXEC_train && x->plan.differs[n->out])
@@ -100,7 +120,6 @@ static enum err wire_segment(struct exec *x, const struct segment *seg, struct w
 static enum err wire(struct exec *x, struct why *why)
 {
 	const struct graph *g = x->g;
-	uint64_t rows = (uint64_t)g->batch * g->seq;
 	x->forward = alloc_try(g->n_nodes, sizeof *x->forward);
 	x->backward = alloc_try(g->n_nodes, sizeof *x->backward);
 	x->has_value = alloc_try(g->n_tensors, sizeof *x->has_value);
@@ -109,7 +128,9 @@ static enum err wire(struct exec *x, struct why *why)
 	if (x->forward && x->backward && x->has_value && x->has_grad)
 		e = x->backend->alloc(x->device, x->plan.total * x->backend->real_size, &x->arena);
 	if (!e)
-		e = x->backend->alloc(x->device, 2 * rows * sizeof(int32_t), &x->inputs);
+		e = x->backend->alloc(x->device, inputs_size(x), &x->inputs);
+	if (!e)
+		e = x->backend->alloc(x->device, input_size(x, g->targets_in), &x->targets);
 	if (e)
 		return err_why(why, e,
 			"out of memory: a micro-batch of %u x %u tokens needs %.1f MiB on the %s "
@@ -168,6 +189,7 @@ void exec_free(struct exec *x)
 		return;
 	x->backend->free(x->device, x->arena);
 	x->backend->free(x->device, x->inputs);
+	x->backend->free(x->device, x->targets);
 	segment_release(&x->segs);
 	memplan_release(&x->plan);
 	free(x->forward);
@@ -179,8 +201,8 @@ void exec_free(struct exec *x)
 
 uint64_t exec_bytes(const struct exec *x)
 {
-	return x->plan.total * x->backend->real_size +
-	       2 * (uint64_t)x->g->batch * x->g->seq * sizeof(int32_t);
+	return x->plan.total * x->backend->real_size + inputs_size(x) +
+	       input_size(x, x->g->targets_in);
 }
 
 const struct segments *exec_segments(const struct exec *x)
@@ -190,13 +212,12 @@ const struct segments *exec_segments(const struct exec *x)
 
 /* ---- a micro-batch begins */
 
-static enum err check_tokens(
-	const struct exec *x, const struct node *n, const int32_t *tokens, struct why *why)
+static enum err check_tokens(const struct exec *x, const struct node *n, const int32_t *tokens,
+	uint64_t count, struct why *why)
 {
 	const struct op_def *def = op_def(n->op);
-	uint64_t rows = (uint64_t)x->g->batch * x->g->seq;
 	int64_t limit = def->token_limit(x->g, n), least = def->token_skip ? INT32_MIN : 0;
-	for (uint64_t i = 0; i < rows; i++)
+	for (uint64_t i = 0; i < count; i++)
 		if (tokens[i] < least || tokens[i] >= limit)
 			return err_why(why, ERR_range,
 				"token %d at place %llu of the batch: the vocabulary of this model "
@@ -214,11 +235,13 @@ static enum err check_node(
 		return err_why(why, ERR_range, "%u tokens after %u: the model's context holds %u",
 			x->g->seq, b->past, def->context(x->g, n));
 	for (uint32_t i = 0; i < n->n_in; i++) {
+		assert(n->in[i] != x->g->images_in || b->images);
 		if (!(def->token_in >> i & 1))
 			continue;
 		const int32_t *tokens = n->in[i] == x->g->tokens_in ? b->tokens : b->targets;
 		assert(tokens);
-		enum err e = check_tokens(x, n, tokens, why);
+		uint64_t count = shape_count(&x->g->tensors[n->in[i]].shape);
+		enum err e = check_tokens(x, n, tokens, count, why);
 		if (e)
 			return e;
 	}
@@ -262,11 +285,12 @@ enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why)
 	enum err e = check_batch(x, b, why);
 	if (e)
 		return e;
-	size_t bytes = (size_t)x->g->batch * x->g->seq * sizeof(int32_t);
-	if (b->tokens)
-		x->backend->write(x->device, x->inputs, 0, b->tokens, bytes);
+	const void *inputs = x->g->images_in != GRAPH_NONE ? b->images : b->tokens;
+	if (inputs)
+		x->backend->write(x->device, x->inputs, 0, inputs, inputs_size(x));
 	if (b->targets)
-		x->backend->write(x->device, x->inputs, bytes, b->targets, bytes);
+		x->backend->write(x->device, x->targets, 0, b->targets,
+			input_size(x, x->g->targets_in));
 	set_calls(x, b);
 	memset(x->has_value, 0, x->g->n_tensors * sizeof *x->has_value);
 	memset(x->has_grad, 0, x->g->n_tensors * sizeof *x->has_grad);

@@ -194,7 +194,7 @@ static void find_runs(const struct graph *g, uint32_t goal, bool *runs)
 static void find_differs(const struct graph *g, bool *differs)
 {
 	for (uint32_t i = 0; i < g->n_tensors; i++)
-		differs[i] = g->tensors[i].role == TENSOR_param;
+		differs[i] = g->tensors[i].role == TENSOR_param && !g->tensors[i].buffer;
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		const struct node *n = &g->nodes[i];
 		for (uint32_t j = 0; j < n->n_in; j++)
