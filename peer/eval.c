@@ -32,6 +32,23 @@ static const char about[] =
 static const char examples[] = "  shoal-peer eval run --data data\n"
 			       "  shoal-peer eval gpt2 --data data --windows 50\n";
 
+/* With other ids the loss would be that of noise. */
+static enum err check_tokenizer(const struct saved *s, const struct dataset *d, struct why *why)
+{
+	struct tokenizer *t = NULL;
+	enum err e = saved_tokenizer(s, &t, why);
+	if (e || !t)
+		return e;
+	struct hash own = tokenizer_hash(t);
+	if (!hash_equal(&own, &d->manifest->tokenizer))
+		e = err_why(why, ERR_hash,
+			"%s was prepared with another tokenizer than the one in %s: prepare it "
+			"with --tokenizer %s",
+			opt.data, s->path, s->path);
+	tokenizer_free(t);
+	return e;
+}
+
 static enum err evaluate(const char *path, struct trainer_validation *v, struct why *why)
 {
 	struct saved s;
@@ -40,6 +57,8 @@ static enum err evaluate(const char *path, struct trainer_validation *v, struct 
 	enum err e = saved_open(path, &s, why);
 	if (!e)
 		e = dataset_open(opt.data, s.spec, true, &data, why);
+	if (!e)
+		e = check_tokenizer(&s, &data, why);
 	struct trainer_config how = {.spec = s.spec,
 		.corpus = data.corpus,
 		.backend = opt.backend,

@@ -24,7 +24,7 @@ static struct {
 
 static const struct option_row rows[] = {
 	{"data", OPTION_text, &opt.data, NULL, 0, 0,
-		"folder with the tokenizer; without it ids are bytes"},
+		"folder with the tokenizer; without it a FOLDER's own, or ids are bytes"},
 	{"prompt", OPTION_text, &opt.prompt, "\n", 0, 0, "text to go on from"},
 	{"tokens", OPTION_int, &opt.tokens, "200", 1, 1e6, "how many tokens to write"},
 	{"seed", OPTION_int, &opt.seed, "1", 0, 1e18, "same seed, same text"},
@@ -60,10 +60,8 @@ struct writer {
 	uint32_t vocab, context, past;
 };
 
-static enum err load_tokenizer(struct writer *w, struct why *why)
+static enum err load_trained(struct writer *w, struct why *why)
 {
-	if (!opt.data)
-		return tokenizer_new_byte(&w->tokenizer, why);
 	char *list = alloc_must_printf("%s/manifest.json", opt.data);
 	struct manifest *m = NULL;
 	const struct hash *trained = &w->saved.spec->manifest;
@@ -83,6 +81,22 @@ static enum err load_tokenizer(struct writer *w, struct why *why)
 	free(path);
 	manifest_free(m);
 	return e;
+}
+
+/* That of --data; else the folder's own; else bytes. */
+static enum err load_tokenizer(struct writer *w, const char *path, struct why *why)
+{
+	if (opt.data)
+		return load_trained(w, why);
+	enum err e = saved_tokenizer(&w->saved, &w->tokenizer, why);
+	if (e || w->tokenizer)
+		return e;
+	if (w->saved.spec->model.vocab != TOKENIZER_BYTES)
+		return err_why(why, ERR_usage,
+			"%s has %u ids and no tokenizer: name the data that it was trained on with "
+			"--data",
+			path, w->saved.spec->model.vocab);
+	return tokenizer_new_byte(&w->tokenizer, why);
 }
 
 /* The prompt's ids, and a context that has room for all that is written, if the model's has. */
@@ -113,7 +127,7 @@ static enum err prepare(struct writer *w, const char *path, struct why *why)
 	if (!e && w->one->tokens_in == GRAPH_NONE)
 		e = err_why(why, ERR_unsupported, "%s is a model of images, not of text", path);
 	if (!e)
-		e = load_tokenizer(w, why);
+		e = load_tokenizer(w, path, why);
 	if (!e)
 		e = read_prompt(w, why);
 	if (e)

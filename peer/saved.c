@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "model/tokenizer_open.h"
 
 #define PASSED_MAX (1u << 16)
 #define WINDOW 1024u /* tokens computed at once with a folder's model */
@@ -21,9 +23,11 @@ enum err saved_open(const char *path, struct saved *s, struct why *why)
 	*s = (struct saved){0};
 	if (hfmodel_is(path)) {
 		enum err e = hfmodel_open(path, &s->folder, why);
-		if (!e)
-			s->spec = folder_spec(hfmodel_config(s->folder));
-		return e;
+		if (e)
+			return e;
+		s->path = alloc_must_strdup(path);
+		s->spec = folder_spec(hfmodel_config(s->folder));
+		return ERR_OK;
 	}
 	struct buf passed;
 	buf_init(&passed, PASSED_MAX);
@@ -40,8 +44,22 @@ void saved_release(struct saved *s)
 	if (s->folder)
 		spec_free(s->spec);
 	hfmodel_close(s->folder);
+	free(s->path);
 	checkpoint_close(&s->state);
 	*s = (struct saved){0};
+}
+
+enum err saved_tokenizer(const struct saved *s, struct tokenizer **out, struct why *why)
+{
+	static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json"};
+	bool there = false;
+	*out = NULL;
+	for (size_t i = 0; s->folder && i < sizeof names / sizeof *names; i++) {
+		char *path = alloc_must_printf("%s/%s", s->path, names[i]);
+		there |= file_exists(path);
+		free(path);
+	}
+	return there ? tokenizer_open(s->path, out, why) : ERR_OK;
 }
 
 static void put(void *arg, uint32_t shard, uint64_t offset, const float *values, size_t n)
