@@ -1,38 +1,30 @@
 #include "model/prepare.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/pool.h"
 #include "model/bpe.h"
+#include "model/bulk.h"
 #include "model/manifest.h"
 #include "model/ngram.h"
+#include "model/textreader.h"
 #include "model/tokenfile.h"
 #include "model/tokenizer.h"
 #include "model/tokenizer_open.h"
 
-#define WINDOW (1u << 20)
 #define TRAIN_SEQUENCES_MIN 4u
-
-/* The texts as one stream of bytes. */
-struct reader {
-	const struct prepare *p;
-	size_t next; /* text to open */
-	int fd;      /* -1: none open */
-	uint64_t at, total;
-};
 
 struct job {
 	const struct prepare *p;
 	struct why *why;
-	struct reader reader;
-	uint8_t *window;
+	struct textreader reader;
+	struct pool *pool;
+	struct bulk *bulk;
 	uint64_t cut; /* bytes of the training part */
 	struct bpe *bpe;
 	struct tokenizer *tokenizer;
@@ -47,110 +39,26 @@ struct job {
 	uint64_t zero_bytes; /* of the text */
 };
 
-/* ---- reading the texts */
-
-static enum err measure(struct job *j)
+static void tell(const struct job *j, const char *stage, uint64_t done, uint64_t total)
 {
-	for (size_t i = 0; i < j->p->n_texts; i++) {
-		struct stat st;
-		const char *path = j->p->texts[i];
-		if (stat(path, &st) != 0)
-			return err_why(j->why, err_from_errno(errno), "cannot read the text %s: %s",
-				path, strerror(errno));
-		if (!S_ISREG(st.st_mode))
-			return err_why(j->why, ERR_usage,
-				"the text %s is not a regular file; save the text to a file first",
-				path);
-		j->reader.total += (uint64_t)st.st_size;
-	}
-	if (j->reader.total == 0)
-		return err_why(j->why, ERR_range, "the text %s is empty; give one with words in it",
-			j->p->n_texts ? j->p->texts[0] : "");
-	return ERR_OK;
-}
-
-static void rewind_texts(struct reader *r)
-{
-	if (r->fd >= 0)
-		close(r->fd);
-	r->fd = -1;
-	r->next = 0;
-	r->at = 0;
-}
-
-/* Up to n bytes; 0 at the end of the last text. */
-static enum err read_texts(struct reader *r, uint8_t *to, size_t n, size_t *got, struct why *why)
-{
-	*got = 0;
-	while (*got == 0 && (r->fd >= 0 || r->next < r->p->n_texts)) {
-		if (r->fd < 0)
-			r->fd = open(r->p->texts[r->next++], O_RDONLY | O_CLOEXEC);
-		ssize_t k = r->fd < 0 ? -1 : read(r->fd, to, n);
-		if (k < 0 && errno == EINTR && r->fd >= 0)
-			continue;
-		if (k < 0)
-			return err_why(why, err_from_errno(errno), "cannot read the text %s: %s",
-				r->p->texts[r->next - 1], strerror(errno));
-		if (k == 0) {
-			close(r->fd);
-			r->fd = -1;
-		}
-		*got = (size_t)k;
-	}
-	r->at += *got;
-	return ERR_OK;
-}
-
-/* How much of the window can be split without seeing what follows. */
-static size_t settled(const uint8_t *window, size_t n)
-{
-	size_t at = 0;
-	while (n - at > SPLIT_BPE_MAX)
-		at += split_piece(SPLIT_bpe, window + at, n - at, false);
-	return at;
-}
-
-typedef enum err sink_fn(struct job *j, const uint8_t *bytes, size_t n);
-
-/* Gives the next `bytes` bytes of the texts to sink, in stretches that end at piece borders. */
-static enum err walk(struct job *j, const char *stage, uint64_t bytes, sink_fn *sink)
-{
-	size_t have = 0;
-	while (bytes) {
-		size_t want = WINDOW - have < bytes ? WINDOW - have : (size_t)bytes, got;
-		enum err e = read_texts(&j->reader, j->window + have, want, &got, j->why);
-		if (e)
-			return e;
-		if (got == 0)
-			return err_why(j->why, ERR_truncated,
-				"the text became shorter while it was read; run prepare again");
-		bytes -= got;
-		have += got;
-		size_t ready = bytes ? settled(j->window, have) : have;
-		e = ready ? sink(j, j->window, ready) : ERR_OK;
-		if (e)
-			return e;
-		have -= ready;
-		memmove(j->window, j->window + ready, have);
-		if (j->p->progress)
-			j->p->progress(j->p->arg, stage, j->reader.at, j->reader.total);
-	}
-	return ERR_OK;
+	if (j->p->progress)
+		j->p->progress(j->p->arg, stage, done, total);
 }
 
 /* ---- the tokenizer */
 
-static enum err count_pieces(struct job *j, const uint8_t *bytes, size_t n)
+static enum err count_pieces(void *arg, const uint8_t *bytes, size_t n)
 {
-	enum err e = bpe_add(j->bpe, bytes, n);
-	return e ? err_why(j->why, e, "no memory to count the pieces of the text") : ERR_OK;
+	struct job *j = arg;
+	if (bpe_add(j->bpe, bytes, n))
+		return err_why(j->why, ERR_nomem, "no memory to count the pieces of the text");
+	tell(j, "reading", j->reader.at, j->reader.total);
+	return ERR_OK;
 }
 
 static void learning(void *arg, uint64_t done, uint64_t total)
 {
-	const struct job *j = arg;
-	if (j->p->progress)
-		j->p->progress(j->p->arg, "learning", done, total);
+	tell(arg, "learning", done, total);
 }
 
 static enum err learn_tokenizer(struct job *j)
@@ -158,8 +66,8 @@ static enum err learn_tokenizer(struct job *j)
 	j->bpe = bpe_new();
 	if (!j->bpe)
 		return err_why(j->why, ERR_nomem, "no memory to learn a tokenizer");
-	enum err e = walk(j, "reading", j->cut, count_pieces);
-	rewind_texts(&j->reader);
+	enum err e = textreader_walk(&j->reader, SPLIT_bpe, j->cut, count_pieces, j, j->why);
+	textreader_rewind(&j->reader);
 	if (!e) {
 		e = bpe_train(j->bpe, j->p->vocab, learning, j, &j->tokenizer);
 		if (e)
@@ -249,16 +157,24 @@ static enum err flush(struct job *j, bool all)
 
 /* ---- encoding */
 
-static enum err encode_stretch(struct job *j, const uint8_t *bytes, size_t n)
+/* Beside the encoding, on another thread. */
+static void count_bytes(void *arg, const uint8_t *bytes, size_t n)
 {
+	struct job *j = arg;
 	for (size_t i = 0; i < n; i++)
 		j->zero_bytes += bytes[i] == 0;
 	if (j->split == &j->manifest->train)
 		ngram_add(j->ngram, bytes, n);
 	for (unsigned i = 0; i < 3 && j->split == &j->manifest->validation; i++)
 		j->held_out[i] += ngram_cost(j->ngram, i + 1, bytes, n);
-	if (tokenizer_encode(j->tokenizer, bytes, n, &j->tokens))
+}
+
+static enum err encode_stretch(void *arg, const uint8_t *bytes, size_t n)
+{
+	struct job *j = arg;
+	if (bulk_encode(j->bulk, bytes, n, count_bytes, j, &j->tokens))
 		return err_why(j->why, ERR_nomem, "no memory to encode %zu bytes of text", n);
+	tell(j, "encoding", j->reader.at, j->reader.total);
 	return flush(j, false);
 }
 
@@ -267,7 +183,8 @@ static enum err encode_split(struct job *j, struct manifest_split *split, uint64
 	j->split = split;
 	j->split_cap = 0;
 	split->text_bytes = bytes;
-	enum err e = walk(j, "encoding", bytes, encode_stretch);
+	enum split rule = tokenizer_split(j->tokenizer);
+	enum err e = textreader_walk(&j->reader, rule, bytes, encode_stretch, j, j->why);
 	return e ? e : flush(j, true);
 }
 
@@ -295,6 +212,9 @@ static enum err check_length(struct job *j, uint64_t train, uint64_t validation)
 static enum err encode(struct job *j)
 {
 	struct manifest *m = j->manifest;
+	j->bulk = bulk_new(j->tokenizer, j->pool);
+	if (!j->bulk)
+		return err_why(j->why, ERR_nomem, "no memory to encode a text");
 	enum err e = encode_split(j, &m->train, j->cut);
 	if (!e)
 		e = encode_split(j, &m->validation, j->reader.total - j->cut);
@@ -349,10 +269,10 @@ static enum err check_settings(const struct prepare *p, struct why *why)
 
 static enum err make_room(struct job *j)
 {
-	j->window = alloc_try(WINDOW, 1);
+	j->pool = pool_new(j->p->threads);
 	j->ngram = ngram_new();
 	j->manifest = alloc_try(1, sizeof *j->manifest);
-	if (!j->window || !j->ngram || !j->manifest)
+	if (!j->ngram || !j->manifest)
 		return err_why(
 			j->why, ERR_nomem, "no memory to prepare a text (about 100 MB are needed)");
 	char *blobs = alloc_must_printf("%s/blobs", j->p->dir);
@@ -365,7 +285,7 @@ static enum err make_room(struct job *j)
 
 static enum err run(struct job *j)
 {
-	enum err e = measure(j);
+	enum err e = textreader_init(&j->reader, j->p->texts, j->p->n_texts, j->why);
 	if (e)
 		return e;
 	uint64_t total = j->reader.total, held = (uint64_t)((double)total * j->p->validation);
@@ -422,7 +342,7 @@ enum err prepare(const struct prepare *p, struct prepare_summary *out, struct wh
 	enum err e = check_settings(p, why);
 	if (e)
 		return e;
-	struct job j = {.p = p, .why = why, .reader = {.p = p, .fd = -1}};
+	struct job j = {.p = p, .why = why, .reader = {.fd = -1}};
 	buf_init(&j.shard, TOKENFILE_HEAD + p->shard_bytes);
 	buf_init(&j.made, 4 * MANIFEST_SHARDS_MAX * sizeof(struct hash));
 	e = run(&j);
@@ -430,8 +350,9 @@ enum err prepare(const struct prepare *p, struct prepare_summary *out, struct wh
 		remove_made(&j);
 	else
 		summarise(&j, out);
-	rewind_texts(&j.reader);
-	free(j.window);
+	textreader_release(&j.reader);
+	bulk_free(j.bulk);
+	pool_free(j.pool);
 	bpe_free(j.bpe);
 	tokenizer_free(j.tokenizer);
 	ngram_free(j.ngram);

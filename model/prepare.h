@@ -2,8 +2,9 @@
  * From text files to a corpus: trains or loads the tokenizer, encodes, writes token shards, the
  * tokenizer and the manifest as blobs named by their SHA-256 under DIR/blobs, and the manifest
  * again as DIR/manifest.json, last, so that a folder with a manifest is complete.  The text is read
- * in pieces (twice when a BPE is trained); memory does not grow with it.  Files are taken in the
- * given order as one text.
+ * in stretches (twice when a BPE is trained); memory does not grow with it.  Files are taken in the
+ * given order as one text: nothing is put between them.  The result is the same for every number of
+ * threads.
  */
 #ifndef MODEL_PREPARE_H
 #define MODEL_PREPARE_H
@@ -21,12 +22,13 @@ struct prepare {
 	const char *const *texts; /* paths */
 	size_t n_texts;
 	const char *dir;
-	const char *tokenizer; /* a tokenizer file to use; NULL: by vocab */
+	const char *tokenizer; /* what tokenizer_open takes; NULL: by vocab */
 	uint32_t vocab;    /* 256: byte; above, up to 65536: a BPE learned from the training part */
 	double validation; /* share of the text, from its end, 0 to 0.5; usual 0.05 */
 	uint32_t seq;      /* the text must give a few sequences of this many tokens */
 	uint64_t shard_bytes;       /* payload of a shard at most; usual PREPARE_SHARD_BYTES */
-	prepare_progress *progress; /* may be NULL */
+	unsigned threads;           /* 0: one for each core */
+	prepare_progress *progress; /* may be NULL; called from one thread */
 	void *arg;
 };
 

@@ -207,3 +207,11 @@ size_t split_border(const uint8_t *bytes, size_t n, size_t from)
 			return at;
 	return n;
 }
+
+size_t split_last_border(const uint8_t *bytes, size_t n)
+{
+	size_t at = n ? n - 1 : 0;
+	while (at > 0 && !is_border(bytes, n, at))
+		at--;
+	return at;
+}

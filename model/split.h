@@ -35,9 +35,11 @@ enum split { SPLIT_bpe, SPLIT_gpt2, SPLIT_llama3 };
  * SPLIT_PIECE_MAX. */
 size_t split_piece(enum split rule, const uint8_t *bytes, size_t n, bool more);
 
-/* The first place >= from where a piece begins under every rule and whatever stands before it (so
- * that a text can be cut there without looking at what came earlier); n when none is found.  Not
- * every border is found, but in ordinary text one in every line. */
+/* The first place >= from (and > 0) where a piece begins under every rule and whatever stands
+ * before it (so that a text can be cut there without looking at what came earlier); n when none is
+ * found.  Not every border is found, but in ordinary text one in every line. */
 size_t split_border(const uint8_t *bytes, size_t n, size_t from);
+/* The last such place before n; 0 when none is found. */
+size_t split_last_border(const uint8_t *bytes, size_t n);
 
 #endif
