@@ -121,8 +121,6 @@ static void (*const kernels[OP_COUNT])(struct device *d, const struct kernel_cal
 static bool cpu_supports(const struct device *d, const struct graph *g, const struct node *n)
 {
 	(void)d;
-	if (!kernels[n->op])
-		return false;
 	if (n->op == OP_attention && attention_form(g, n).size > CPU_HEAD_MAX)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {

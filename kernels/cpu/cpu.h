@@ -81,9 +81,7 @@ static inline bool cpu_adds(const struct kernel_call *c, uint32_t input)
 	return c->accumulate >> input & 1;
 }
 
-/* Weak: a kernel that is not there is one that the backend does not support. */
-#define X(id, name) \
-	__attribute__((weak)) void cpu_##name(struct device *d, const struct kernel_call *c);
+#define X(id, name) void cpu_##name(struct device *d, const struct kernel_call *c);
 OP_LIST(X)
 #undef X
 
