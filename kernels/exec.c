@@ -104,8 +104,7 @@ static enum err wire_segment(struct exec *x, const struct segment *seg, struct w
 			return err_why(why, ERR_unsupported, "the backend %s does not do %s",
 				x->backend->name, g->tensors[n->out].name);
 		for (uint32_t j = 0; j < n->n_in; j++)
-			if (g->tensors[n->in[j]].role == TENSOR_input &&
-				!input_size(x, n->in[j]))
+			if (g->tensors[n->in[j]].role == TENSOR_input && !input_size(x, n->in[j]))
 				return err_why(why, ERR_unsupported,
 					"input %s of the graph is neither its tokens nor its "
 					"images nor its targets",
@@ -289,8 +288,8 @@ enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why)
 	if (inputs)
 		x->backend->write(x->device, x->inputs, 0, inputs, inputs_size(x));
 	if (b->targets)
-		x->backend->write(x->device, x->targets, 0, b->targets,
-			input_size(x, x->g->targets_in));
+		x->backend->write(
+			x->device, x->targets, 0, b->targets, input_size(x, x->g->targets_in));
 	set_calls(x, b);
 	memset(x->has_value, 0, x->g->n_tensors * sizeof *x->has_value);
 	memset(x->has_grad, 0, x->g->n_tensors * sizeof *x->has_grad);

@@ -11,6 +11,7 @@ struct held {
 	uint32_t shard;
 	uint64_t n, trained, decay; /* elements; the first so many have gradients, and decay */
 	struct mem *part[PARTS];
+	void *kept; /* training: room for the elements that have no gradient, in reals */
 };
 
 /* A parameter of the graph, by tensor number; n is 0 for other tensors. */
@@ -61,6 +62,22 @@ static void note_slots(struct params *p, const struct graph *g)
 	}
 }
 
+static enum err alloc_held(const struct params *p, struct held *h, uint32_t parts)
+{
+	size_t size = p->backend->real_size;
+	if (p->training && h->n > h->trained) {
+		h->kept = alloc_try(h->n - h->trained, size);
+		if (!h->kept)
+			return ERR_nomem;
+	}
+	for (uint32_t part = 0; part < parts; part++) {
+		enum err e = p->backend->alloc(p->device, h->n * size, &h->part[part]);
+		if (e)
+			return e;
+	}
+	return ERR_OK;
+}
+
 static enum err fill(struct params *p, const struct params_config *c, uint64_t *bytes)
 {
 	const struct graph *g = c->graph;
@@ -81,14 +98,10 @@ static enum err fill(struct params *p, const struct params_config *c, uint64_t *
 		p->held[i].decay = g->shard_decay[shard];
 		*bytes += p->held[i].n * p->backend->real_size * parts;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t part = 0; part < parts; part++) {
-			enum err e = p->backend->alloc(p->device,
-				p->held[i].n * p->backend->real_size, &p->held[i].part[part]);
-			if (e)
-				return e;
-		}
-	return ERR_OK;
+	enum err e = ERR_OK;
+	for (uint32_t i = 0; i < n && !e; i++)
+		e = alloc_held(p, &p->held[i], parts);
+	return e;
 }
 
 enum err params_new(const struct params_config *config, struct params **out, struct why *why)
@@ -121,9 +134,11 @@ void params_free(struct params *p)
 {
 	if (!p)
 		return;
-	for (uint32_t i = 0; i < p->n_held && p->held; i++)
+	for (uint32_t i = 0; i < p->n_held && p->held; i++) {
 		for (int part = 0; part < PARTS; part++)
 			p->backend->free(p->device, p->held[i].part[part]);
+		free(p->held[i].kept);
+	}
 	free(p->held);
 	free(p->shards);
 	free(p->slots);
@@ -213,7 +228,7 @@ static void zero_unwritten(struct params *p)
 	for (uint32_t i = 0; i < p->n_slots; i++) {
 		const struct slot *s = &p->slots[i];
 		const struct held *h = s->n && !s->grad_begun ? find(p, s->shard) : NULL;
-		if (h)
+		if (h && s->offset < h->trained)
 			p->backend->zero(
 				p->device, h->part[PARAMS_grad], s->offset * size, s->n * size);
 	}
@@ -274,6 +289,30 @@ enum err params_adamw(struct params *p, const struct params_step *s, double *nor
 	}
 	params_drop_grad(p);
 	return e;
+}
+
+/* ---- running statistics */
+
+void params_keep_buffers(struct params *p)
+{
+	size_t size = p->backend->real_size;
+	for (uint32_t i = 0; i < p->n_held; i++) {
+		const struct held *h = &p->held[i];
+		if (h->kept)
+			p->backend->read(p->device, h->part[PARAMS_value], h->trained * size,
+				h->kept, (h->n - h->trained) * size);
+	}
+}
+
+void params_restore_buffers(struct params *p)
+{
+	size_t size = p->backend->real_size;
+	for (uint32_t i = 0; i < p->n_held; i++) {
+		const struct held *h = &p->held[i];
+		if (h->kept)
+			p->backend->write(p->device, h->part[PARAMS_value], h->trained * size,
+				h->kept, (h->n - h->trained) * size);
+	}
 }
 
 /* ---- for executors */

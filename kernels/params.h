@@ -56,6 +56,12 @@ enum err params_adamw(
 /* Forget what was added up since the last step. */
 void params_drop_grad(struct params *p);
 
+/* ---- running statistics, which every forward pass of training moves
+ * Note those of all held shards, and put the noted ones back: a step that does not come to its end
+ * leaves nothing of its batches in them. */
+void params_keep_buffers(struct params *p);
+void params_restore_buffers(struct params *p);
+
 /* ---- for executors */
 const struct backend *params_backend(const struct params *p);
 struct device *params_device(const struct params *p);

@@ -127,6 +127,7 @@ enum err trainer_step(
 	if (!e)
 		e = draw(t, sequences, why);
 	*loss = 0;
+	params_keep_buffers(t->params);
 	for (uint32_t done = 0; !e && done < train->batch; done += train->micro_batch) {
 		size_t at = (size_t)done * train->seq;
 		struct exec_batch batch = {.tokens = t->tokens + at,
@@ -136,10 +137,6 @@ enum err trainer_step(
 		e = compute(t, t->step, &batch, &part, why);
 		*loss += part;
 	}
-	if (e) {
-		params_drop_grad(t->params);
-		return e;
-	}
 	struct params_step how = {.lr = lr,
 		.beta1 = train->beta1,
 		.beta2 = train->beta2,
@@ -147,10 +144,15 @@ enum err trainer_step(
 		.weight_decay = train->weight_decay,
 		.clip = train->clip,
 		.step = t->steps + 1};
-	e = params_adamw(t->params, &how, NULL, why);
 	if (!e)
-		t->steps++;
-	return e;
+		e = params_adamw(t->params, &how, NULL, why);
+	if (e) {
+		params_drop_grad(t->params);
+		params_restore_buffers(t->params);
+		return e;
+	}
+	t->steps++;
+	return ERR_OK;
 }
 
 uint64_t trainer_steps(const struct trainer *t)

@@ -37,7 +37,8 @@ void trainer_free(struct trainer *t); /* NULL-safe */
 
 /* The inner step number steps_done + 1 on spec.train.batch sequences: forward and backward by
  * micro-batches, clip, AdamW at lr.  loss: mean nats per token before the step.  A failure
- * (ERR_not_finite, ERR_interrupted, …) leaves parameters and moments as they were. */
+ * (ERR_not_finite, ERR_interrupted, …) leaves parameters, running statistics and moments as they
+ * were. */
 enum err trainer_step(struct trainer *t, const uint64_t *sequences, double lr, double *loss,
 	struct why *why) MUST_CHECK;
 uint64_t trainer_steps(const struct trainer *t); /* done, as AdamW counts them */

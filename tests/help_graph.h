@@ -129,4 +129,58 @@ static inline struct graph *help_graph_random(uint64_t seed, uint32_t n_shards)
 	return h.g;
 }
 
+/* ---- a small residual network on images, with running statistics in both of its shards */
+
+enum { HELP_GRAPH_CLASSES = 5 };
+
+static inline uint32_t help_graph_norm(struct help_graph *h, uint32_t x, uint32_t channels)
+{
+	struct shape vector = shape_make(1, channels, 1, 1, 1);
+	const struct node attrs = {.eps = 1e-5f, .momentum = 0.1f};
+	char mean[GRAPH_NAME], var[GRAPH_NAME];
+	snprintf(mean, sizeof mean, "mean.%u", h->g->n_tensors);
+	snprintf(var, sizeof var, "var.%u", h->g->n_tensors);
+	const uint32_t in[] = {x, help_graph_param(h, vector, INIT_one),
+		help_graph_param(h, vector, INIT_normal),
+		graph_buffer(h->g, h->shard, mean, &vector, INIT_zero),
+		graph_buffer(h->g, h->shard, var, &vector, INIT_one)};
+	return graph_node(h->g, h->shard, OP_batchnorm, in, 5, &attrs);
+}
+
+static inline uint32_t help_graph_conv(
+	struct help_graph *h, uint32_t x, uint32_t channels, uint32_t stride)
+{
+	uint32_t from = h->g->tensors[x].shape.dim[1];
+	const struct node attrs = {.stride = stride, .pad = 1};
+	const uint32_t in[] = {
+		x, help_graph_param(h, shape_make(4, channels, from, 3, 3), INIT_normal)};
+	uint32_t y = graph_node(h->g, h->shard, OP_conv2d, in, 2, &attrs);
+	y = help_graph_norm(h, y, channels);
+	return graph_node(h->g, h->shard, OP_relu, &y, 1, NULL);
+}
+
+static inline struct graph *help_graph_images(uint32_t batch)
+{
+	struct help_graph h = {.g = graph_new(batch, 1)};
+	struct why why = {0};
+	struct shape images = shape_make(4, batch, 2, 6, 5),
+		     targets = shape_make(1, batch, 1, 1, 1);
+	h.g->images_in = graph_input(h.g, "images", &images, DTYPE_real);
+	h.g->targets_in = graph_input(h.g, "targets", &targets, DTYPE_token);
+	uint32_t x = help_graph_conv(&h, h.g->images_in, 4, 1);
+	h.shard = 1;
+	uint32_t y = help_graph_conv(&h, x, 4, 1);
+	y = graph_node(h.g, 1, OP_add, (const uint32_t[]){x, y}, 2, NULL);
+	y = help_graph_conv(&h, y, 3, 2);
+	y = graph_node(h.g, 1, OP_global_average, &y, 1, NULL);
+	uint32_t head =
+		help_graph_param(&h, shape_make(2, HELP_GRAPH_CLASSES, 3, 1, 1), INIT_normal);
+	h.g->logits = graph_node(h.g, 1, OP_linear, (const uint32_t[]){y, head}, 2, NULL);
+	h.g->loss = graph_node(h.g, 1, OP_cross_entropy,
+		(const uint32_t[]){h.g->logits, h.g->targets_in}, 2, NULL);
+	if (graph_finish(h.g, &why))
+		fail_msg("%s", why.text);
+	return h.g;
+}
+
 #endif

@@ -105,6 +105,20 @@ int32_t *help_kernels_tokens(const struct graph *g, uint64_t seed)
 	return tokens;
 }
 
+void *help_kernels_images(const struct help_kernels *k, const struct graph *g, uint64_t seed)
+{
+	uint64_t n = shape_count(&g->tensors[g->images_in].shape);
+	double *wide = alloc_must_zero(n, sizeof *wide);
+	float *narrow = alloc_must_zero(n, sizeof *narrow);
+	for (uint64_t i = 0; i < n; i++) {
+		wide[i] = rng_normal(seed, 78, i);
+		narrow[i] = (float)wide[i];
+	}
+	bool is_wide = k->backend->real_size == sizeof *wide;
+	free(is_wide ? (void *)narrow : (void *)wide);
+	return is_wide ? (void *)wide : (void *)narrow;
+}
+
 double help_kernels_distance(const double *a, const double *b, uint64_t n)
 {
 	double off = 0, size = 0;

@@ -28,6 +28,9 @@ double *help_kernels_part(const struct help_kernels *k, const struct params *p, 
 /* B*T tokens below the vocabulary of g, the same for the same seed; caller frees. */
 int32_t *help_kernels_tokens(const struct graph *g, uint64_t seed);
 
+/* Normal values in the place of g's images, in the backend's reals; caller frees. */
+void *help_kernels_images(const struct help_kernels *k, const struct graph *g, uint64_t seed);
+
 /* ||a - b|| / ||b||, 0 for two vectors of zeros. */
 double help_kernels_distance(const double *a, const double *b, uint64_t n);
 

@@ -175,6 +175,60 @@ static void the_cache_stands_for_the_past(void **state)
 	}
 }
 
+/* ---- images and running statistics */
+
+/* The loss of four images; the targets of the last are counted or not. */
+static double loss_of(const struct graph *g, struct params *p, enum exec_mode mode,
+	const void *images, int32_t last)
+{
+	const int32_t targets[] = {1, 0, 4, last};
+	const struct exec_batch batch = {.images = images, .targets = targets};
+	double loss;
+	struct exec *x = help_kernels_exec(g, p, mode);
+	assert_int_equal(exec_whole(x, &batch, &loss, NULL), ERR_OK);
+	exec_free(x);
+	return loss;
+}
+
+/* In training an image that is not counted weighs in by the batch's statistics and moves the
+ * running ones; in evaluation it does neither. */
+static void images_are_trained_on_and_evaluated(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		struct graph *g = help_graph_images(4);
+		struct params *p = help_kernels_params(&k, g, NULL, 0, SEED);
+		char *images = help_kernels_images(&k, g, 1),
+		     *other = help_kernels_images(&k, g, 1);
+		size_t each = 2 * 6 * 5 * k.backend->real_size;
+		memcpy(other + 3 * each, images, each);
+		double *before = help_kernels_part(&k, p, 1, PARAMS_value);
+		double a = loss_of(g, p, EXEC_loss, images, -1);
+		double c = loss_of(g, p, EXEC_loss, other, -1);
+		assert_true(a == c);
+		assert_true(a != loss_of(g, p, EXEC_loss, images, 3));
+		double *after = help_kernels_part(&k, p, 1, PARAMS_value);
+		uint64_t n = params_count(p, 1), trained = g->shard_trained[1];
+		assert_memory_equal(before, after, n * sizeof *after);
+		free(after);
+		a = loss_of(g, p, EXEC_train, images, -1);
+		c = loss_of(g, p, EXEC_train, other, -1);
+		assert_true(a != c);
+		after = help_kernels_part(&k, p, 1, PARAMS_value);
+		assert_memory_equal(before, after, trained * sizeof *after);
+		assert_memory_not_equal(
+			before + trained, after + trained, (n - trained) * sizeof *after);
+		free(before);
+		free(after);
+		free(images);
+		free(other);
+		params_free(p);
+		graph_free(g);
+		help_kernels_close(&k);
+	}
+}
+
 /* ---- refusals */
 
 static void wrong_batches_are_refused(void **state)
@@ -346,6 +400,7 @@ int main(void)
 		cmocka_unit_test(micro_batches_add_up_to_the_batch),
 		cmocka_unit_test(all_modes_agree),
 		cmocka_unit_test(the_cache_stands_for_the_past),
+		cmocka_unit_test(images_are_trained_on_and_evaluated),
 		cmocka_unit_test(wrong_batches_are_refused),
 		cmocka_unit_test(wrong_executors_are_refused),
 		cmocka_unit_test(too_much_is_refused),

@@ -238,6 +238,47 @@ static void a_bad_gradient_changes_nothing(void **state)
 
 /* ---- refusals */
 
+/* A step that is broken off leaves the running statistics alone; nothing but them is put back. */
+static void buffers_are_put_back(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		struct graph *g = help_graph_images(3);
+		struct params *p = help_kernels_params(&k, g, NULL, 0, 4);
+		struct exec *x = help_kernels_exec(g, p, EXEC_train);
+		void *images = help_kernels_images(&k, g, 5);
+		const int32_t targets[] = {0, 4, 2};
+		const struct exec_batch batch = {.images = images, .targets = targets};
+		for (uint32_t s = 0; s < 2; s++)
+			assert_true(g->shard_params[s] > g->shard_trained[s]);
+		for (uint32_t s = 0; s < 2; s++) {
+			uint64_t n = params_count(p, s), trained = g->shard_trained[s];
+			double *before = help_kernels_part(&k, p, s, PARAMS_value);
+			params_keep_buffers(p);
+			assert_int_equal(exec_whole(x, &batch, NULL, NULL), ERR_OK);
+			double *moved = help_kernels_part(&k, p, s, PARAMS_value);
+			assert_memory_equal(before, moved, trained * sizeof *before);
+			assert_memory_not_equal(
+				before + trained, moved + trained, (n - trained) * sizeof *before);
+			assert_int_equal(params_adamw(p, &adamw, NULL, NULL), ERR_OK);
+			params_restore_buffers(p);
+			double *after = help_kernels_part(&k, p, s, PARAMS_value);
+			assert_memory_equal(
+				before + trained, after + trained, (n - trained) * sizeof *before);
+			assert_memory_not_equal(before, after, trained * sizeof *before);
+			free(before);
+			free(moved);
+			free(after);
+		}
+		free(images);
+		exec_free(x);
+		params_free(p);
+		graph_free(g);
+		help_kernels_close(&k);
+	}
+}
+
 static void wrong_lists_are_refused(void **state)
 {
 	(void)state;
@@ -278,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_step_without_gradient_only_decays),
 		cmocka_unit_test(gradients_add_up_until_the_step),
 		cmocka_unit_test(a_bad_gradient_changes_nothing),
+		cmocka_unit_test(buffers_are_put_back),
 		cmocka_unit_test(wrong_lists_are_refused),
 		cmocka_unit_test(backends_are_found_by_name),
 	};
