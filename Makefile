@@ -184,6 +184,9 @@ test: check ## the same as check
 check-torch: ready $(O)/tests/test_kernels_golden ## golden values made afresh by PyTorch (OPTIONAL=torch make deps), and their tests
 	@tests/check_torch.sh $(O)
 
+check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
+	@tests/check_bf16.sh $(O)
+
 bench: all $(bench_bin) ## make bench T=compute|link: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
@@ -209,7 +212,7 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch check-bf16 bench fuzz demo install format clean help
