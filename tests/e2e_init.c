@@ -161,12 +161,40 @@ static void prepare_names_the_weights(void **state)
 	holds(proc_err(p), "give --spec too");
 }
 
+/* eval and generate go by the tokenizer that lies in the folder. */
+static void a_folders_tokenizer_counts(void **state)
+{
+	(void)state;
+	struct start s;
+	make(&s);
+	const char *text = proc_text("%s/text.txt", s.scratch),
+		   *pairs = proc_text("%s/pairs", s.scratch),
+		   *whole = proc_text("%s/whole", s.scratch);
+	struct proc *p = PROC_RUN(0, WAIT, PEER, "generate", s.folder, "--tokens", "20");
+	const char *bytes = proc_text("%s", proc_out(p)); /* 256 ids and no tokenizer: bytes */
+	PROC_RUN(0, WAIT, TOOL, "export", proc_text("%s/local", s.scratch), "--data", s.data,
+		"--out", whole, "--dtype", "bf16");
+	p = PROC_RUN(0, WAIT, PEER, "generate", whole, "--tokens", "20");
+	assert_string_equal(proc_out(p), bytes);
+	p = PROC_RUN(0, WAIT, PEER, "eval", whole, "--data", s.data);
+	assert_string_equal(help_run_value(proc_out(p), "val_loss"), s.loss);
+
+	PROC_RUN(0, WAIT, TOOL, "prepare", text, "--out", pairs, "--tokenizer", "bpe", "--vocab",
+		"257", "--seq", "32");
+	p = PROC_RUN(1, WAIT, PEER, "eval", s.folder, "--data", pairs);
+	holds(proc_err(p), "257 ids");
+	help_run_write(proc_text("%s/tokenizer.json", whole), "{}");
+	p = PROC_RUN(1, WAIT, PEER, "eval", whole, "--data", s.data);
+	holds(proc_err(p), "tokenizer.json");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_run_begins_with_the_folders_loss, proc_teardown),
 		cmocka_unit_test_teardown(a_coordinator_with_other_weights_refuses, proc_teardown),
 		cmocka_unit_test_teardown(prepare_names_the_weights, proc_teardown),
+		cmocka_unit_test_teardown(a_folders_tokenizer_counts, proc_teardown),
 		cmocka_unit_test_teardown(local_begins_with_it_and_resumes, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
