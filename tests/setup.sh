@@ -5,8 +5,8 @@ apt="gcc make pkg-config libc6-dev libevent-dev libcurl4-openssl-dev libssl-dev 
 libsqlite3-dev libopenblas-dev libnanopb-dev nanopb python3-protobuf protobuf-compiler libcmocka-dev libjs-chart.js bible-kjv
 clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps"
 # OPTIONAL=1 make deps: what the test of the page needs, which is skipped without it, and oneDNN, a quicker library of
-# matrix products for the peer.
-apt_optional="chromium chromium-driver libdnnl-dev"
+# matrix products for the peer, and the data of test_kernels_onnx.
+apt_optional="chromium chromium-driver libdnnl-dev libonnx-testdata"
 # For make check-torch and PyTorch's rows of make bench T=compute: OPTIONAL=torch make deps
 apt_torch="python3-torch libopenblas0-openmp"
 dnf="gcc make pkgconf-pkg-config libevent-devel libcurl-devel openssl-devel zeromq-devel libzstd-devel jansson-devel inih-devel sqlite-devel openblas-devel nanopb-devel nanopb python3-protobuf protobuf-compiler libcmocka-devel clang clang-tools-extra compiler-rt"
