@@ -200,7 +200,7 @@ static void compare(const struct trial *t)
 			most = fmax(most, fabs(there.at[i][k]));
 			worst = off <= worst ? worst : off;
 		}
-		if (!(worst < 5e-6 * most))
+		if (!(worst < 1e-5 * most))
 			fail_msg("B %u T %u heads %u over %u of %u, %s, past %u: result %d is off "
 				 "by %g of %g",
 				t->batch, t->seq, t->heads, t->kv_heads, t->size,

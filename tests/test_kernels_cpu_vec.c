@@ -126,6 +126,49 @@ static void maps(const struct vec *v, size_t n)
 	memcpy(y, u, sizeof y);
 	v->gelu_back(y, b, a, n, true);
 	check(is_more_gelu_back, "gelu_back, adding", n);
+	memcpy(y, a, sizeof y);
+	v->gelu_back(y, b, y, n, false);
+	for (size_t i = 0; i < n; i++)
+		near((double)y[i], is_gelu_back(i), "gelu_back in place", n);
+	memcpy(y, u, sizeof y);
+}
+
+/* Small products: all counts of rows, both ways that the left side may lie. */
+static void multiply(const struct vec *v)
+{
+	enum { M = 9, N = 5 * VEC_WIDTH, K = 7, STEP = N + 3 };
+	float left[M * K], right[K * STEP], out[M * STEP];
+	for (uint32_t i = 0; i < M * K; i++)
+		left[i] = made_up(i);
+	for (uint32_t i = 0; i < K * STEP; i++)
+		right[i] = made_up(i + 99);
+	for (size_t m = 1; m <= M; m++)
+		for (size_t n = VEC_WIDTH; n <= N; n += VEC_WIDTH)
+			for (int way = 0; way < 4; way++) {
+				bool turned = way & 1, add = way & 2;
+				for (size_t i = 0; i < M * STEP; i++)
+					out[i] = 7;
+				v->multiply(&(struct vec_multiply){m, n, K, left, turned ? 1 : K,
+					turned ? M : 1, right, STEP, out, STEP, 0.5f, add});
+				for (size_t i = 0; i < m * STEP; i++) {
+					double sum = 0;
+					size_t row = i / STEP, column = i % STEP;
+					for (size_t x = 0; x < K; x++)
+						sum += 0.5 *
+						       (double)left[turned ? x * M + row
+									   : row * K + x] *
+						       (double)right[x * STEP + column];
+					double must = column < n ? sum + (add ? 7 : 0) : 7;
+					near((double)out[i], must, "multiply", n);
+				}
+			}
+}
+
+static void small_products(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cpu_vec_at(i); i++)
+		multiply(cpu_vec_at(i));
 }
 
 static double mean, rstd, mean_d, mean_dh;
@@ -474,6 +517,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_loop_of_every_instruction_set),
+		cmocka_unit_test(small_products),
 		cmocka_unit_test(exp_is_accurate_and_bounded),
 		cmocka_unit_test(a_wrong_loop_is_noticed),
 		cmocka_unit_test(norm_tells_what_is_not_finite),

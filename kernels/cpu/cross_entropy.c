@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "kernels/cpu/cpu.h"
@@ -21,7 +22,24 @@ static double divisor(const struct kernel_call *c, const int32_t *targets, uint6
 	return counted ? (double)counted : 1;
 }
 
-/* A row is read twice, but the second time from the cache; no softmax is stored. */
+#define PIECE 2048 /* logits that stay in the first cache between their maximum and their sum */
+
+/* Log of the sum of exponentials of a row, which is read from memory once; no softmax is stored. */
+static float log_sum(const struct vec *vec, const float *x, uint64_t n)
+{
+	float most = -FLT_MAX, sum = 0; /* so that a piece of -Inf is less by Inf, not by NaN */
+	for (uint64_t i = 0; i < n; i += PIECE) {
+		uint64_t piece = n - i < PIECE ? n - i : PIECE;
+		float here = vec->max(x + i, piece);
+		if (here > most) {
+			sum *= expf(most - here);
+			most = here;
+		}
+		sum += vec->sum_exp(x + i, most, piece);
+	}
+	return most + logf(sum);
+}
+
 static void forward(void *arg, struct cpu_range r)
 {
 	const struct losses *s = arg;
@@ -30,8 +48,7 @@ static void forward(void *arg, struct cpu_range r)
 		const float *x = s->logits + row * s->width;
 		if (s->targets[row] < 0)
 			continue;
-		float most = s->d->vec->max(x, s->width);
-		float lse = most + logf(s->d->vec->sum_exp(x, most, s->width));
+		float lse = log_sum(s->d->vec, x, s->width);
 		sum += (double)lse - (double)x[s->targets[row]];
 		if (s->saved)
 			s->saved[row] = lse;
@@ -39,6 +56,7 @@ static void forward(void *arg, struct cpu_range r)
 	s->d->partial[r.tile] = sum;
 }
 
+/* The gradient may lie where the logits are. */
 static void backward(void *arg, struct cpu_range r)
 {
 	const struct losses *s = arg;

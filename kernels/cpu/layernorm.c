@@ -73,8 +73,6 @@ static void backward(struct device *d, const struct kernel_call *c, struct norms
 	s->grad_gain = cpu_at(c->grad_in[1]);
 	s->grad_bias = cpu_at(c->grad_in[2]);
 	s->add_x = cpu_adds(c, 0);
-	if (s->grad_x)
-		cpu_ranges(d, s->rows, 2 * s->width, backward_x, s);
 	if (s->grad_gain && !cpu_adds(c, 1))
 		cpu_zero(d, s->grad_gain, s->width);
 	if (s->grad_bias && !cpu_adds(c, 2))
@@ -82,6 +80,8 @@ static void backward(struct device *d, const struct kernel_call *c, struct norms
 	if (s->grad_gain || s->grad_bias)
 		cpu_ranges(
 			d, (s->width + COLUMNS - 1) / COLUMNS, COLUMNS * s->rows, backward_gain, s);
+	if (s->grad_x) /* last: it may lie where x is */
+		cpu_ranges(d, s->rows, 2 * s->width, backward_x, s);
 }
 
 void cpu_layernorm(struct device *d, const struct kernel_call *c)

@@ -66,7 +66,7 @@ static void backward(struct device *d, const struct kernel_call *c, struct norms
 	if (s->grad_gain)
 		cpu_ranges(
 			d, (s->width + COLUMNS - 1) / COLUMNS, COLUMNS * s->rows, backward_gain, s);
-	if (s->grad_x)
+	if (s->grad_x) /* last: it may lie where x is */
 		cpu_ranges(d, s->rows, 2 * s->width, backward_x, s);
 }
 

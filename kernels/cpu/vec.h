@@ -2,7 +2,8 @@
  * The loops over contiguous floats that every kernel is made of, written once (vec_body.h) and
  * compiled for several instruction sets; the best that the machine has is chosen when the backend
  * opens.  Sums are taken in a fixed order that depends on n and on the instruction set only, never
- * on an address or a thread.  Arrays may not overlap unless said; no alignment is asked for.
+ * on an address or a thread.  No alignment is asked for.  A gradient may lie where x is, element by
+ * element; else arrays may not overlap unless said.
  *
  * exp is good to 2 units in the last place from -87 to 88, and is taken as exp(-87) or exp(88)
  * beyond.
