@@ -184,6 +184,9 @@ test: check ## the same as check
 check-torch: ready $(O)/tests/test_kernels_golden ## golden values made afresh by PyTorch (OPTIONAL=torch make deps), and their tests
 	@tests/check_torch.sh $(O)
 
+check-aarch64: ## the vector loops built for aarch64 and tested by emulation (gcc-aarch64-linux-gnu, qemu-user)
+	@tests/check_aarch64.sh
+
 check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
 	@tests/check_bf16.sh $(O)
 
@@ -215,4 +218,4 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch check-bf16 bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench fuzz demo install format clean help

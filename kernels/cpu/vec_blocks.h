@@ -2,6 +2,9 @@
  * The loops of vec.h over blocks that lie in the cache: small products and what attention does
  * between them.  Part of vec_body.h.
  */
+#ifndef KERNELS_CPU_VEC_BLOCKS_H
+#define KERNELS_CPU_VEC_BLOCKS_H
+#include "kernels/cpu/vec_lanes.h"
 
 /* ROWS rows by so many registers of c.  The counts are constants wherever this is called, so that
  * the sums stay in registers: 16 of them keep two units busy through the latency of an addition. */
@@ -90,3 +93,5 @@ static void softmax_rows_back(const struct vec_softmax_back *s)
 		}
 	}
 }
+
+#endif

@@ -1,4 +1,7 @@
 /* The loops of vec.h for images: a part of vec_body.h. */
+#ifndef KERNELS_CPU_VEC_IMAGES_H
+#define KERNELS_CPU_VEC_IMAGES_H
+#include "kernels/cpu/vec_lanes.h"
 
 static float sum(const float *x, size_t n)
 {
@@ -85,3 +88,5 @@ static void relu_back(float *grad, const float *grad_y, const float *y, size_t n
 		grad[i] = more ? grad[i] + g : g;
 	}
 }
+
+#endif

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The loops of kernels/cpu compiled for aarch64 and tested there, by emulation.  Needs a cross compiler and
+# qemu's user mode (Debian: gcc-aarch64-linux-gnu qemu-user); says so and skips without.  Usage: check_aarch64.sh
+set -eu
+cd "$(dirname "$0")/.."
+CROSS=${CROSS:-aarch64-linux-gnu-gcc}
+QEMU=${QEMU:-qemu-aarch64}
+for tool in "$CROSS" "$QEMU"; do
+	command -v "$tool" >/dev/null || { echo "check_aarch64: skipped, $tool is not installed"; exit 0; }
+done
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# The few words of cmocka that the test uses: the library is not there for the other processor.
+cat >"$tmp/cmocka.h" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+struct CMUnitTest { const char *name; void (*fn)(void **state); };
+#define cmocka_unit_test(f) { #f, f }
+#define fail_msg(...) (printf(__VA_ARGS__), puts(""), exit(1))
+#define assert_true(c) ((c) ? (void)0 : fail_msg("%s:%d: %s", __FILE__, __LINE__, #c))
+#define cmocka_run_group_tests(tests, before, after) run_all(tests, sizeof(tests) / sizeof *(tests))
+static int run_all(const struct CMUnitTest *t, size_t n)
+{
+	for (size_t i = 0; i < n; i++, t++)
+		t->fn(NULL), printf("  %s: ok\n", t->name);
+	return 0;
+}
+END
+"$CROSS" -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=fast -fno-strict-aliasing -static -I. -I"$tmp" -o "$tmp/test" \
+	kernels/cpu/vec*.c tests/test_kernels_cpu_vec.c -lm
+"$QEMU" "$tmp/test"
+echo "check_aarch64: passed"
