@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 #include "kernels/cpu/cpu.h"
 
@@ -19,16 +20,30 @@ static struct part part_of(const struct pools *s, uint64_t place, uint64_t size)
 	return (struct part){from < s->pad ? 0 : from - s->pad, to < size ? to : size};
 }
 
-/* NaN is the greatest: what it is compared with is not greater, and it stays. */
-static float greatest(const float *x, uint64_t step, struct part rows, struct part columns)
+/* Places in a row of y at which column k of the window is over the picture. */
+static struct part places_of(const struct pools *s, uint64_t k)
 {
-	float most = x[rows.first * step + columns.first];
+	struct part p = {.first = k < s->pad ? (s->pad - k + s->stride - 1) / s->stride : 0};
+	if (s->width + s->pad > k)
+		p.end = (s->width + s->pad - k - 1) / s->stride + 1;
+	p.end = p.end < s->columns ? p.end : s->columns;
+	return p;
+}
+
+/* A row of y from the rows of x under its windows, one column of all windows at a time.  NaN is the
+ * greatest: nothing is greater than what it is compared with, and it stays. */
+static void forward_row(const struct pools *s, const float *x, struct part rows, float *y)
+{
+	for (uint64_t i = 0; i < s->columns; i++)
+		y[i] = -INFINITY;
 	for (uint64_t r = rows.first; r < rows.end; r++)
-		for (uint64_t k = columns.first; k < columns.end; k++) {
-			float v = x[r * step + k];
-			most = v > most || v != v ? v : most;
+		for (uint64_t k = 0; k < s->window; k++) {
+			struct part p = places_of(s, k);
+			for (uint64_t i = p.first; i < p.end; i++) {
+				float v = x[r * s->width + i * s->stride + k - s->pad];
+				y[i] = v > y[i] || v != v ? v : y[i];
+			}
 		}
-	return most;
 }
 
 static uint64_t first_of(
@@ -48,9 +63,7 @@ static void forward(void *arg, struct cpu_range r)
 		const float *x = s->x + plane * s->height * s->width;
 		float *y = s->to + plane * s->rows * s->columns;
 		for (uint64_t row = 0; row < s->rows; row++)
-			for (uint64_t k = 0; k < s->columns; k++)
-				*y++ = greatest(x, s->width, part_of(s, row, s->height),
-					part_of(s, k, s->width));
+			forward_row(s, x, part_of(s, row, s->height), y + row * s->columns);
 	}
 }
 
