@@ -78,9 +78,31 @@ static inline lanes pick(bits mask, lanes a, lanes b)
 	return (lanes)(((bits)a & mask) | ((bits)b & ~mask));
 }
 
+/* a > b ? a : b, so that a NaN in b stays and one in a gets lost: what the instruction does. */
 static inline lanes greater(lanes a, lanes b)
 {
+#if VEC_LANES == 16
+	return (lanes)_mm512_max_ps((__m512)a, (__m512)b);
+#elif VEC_LANES == 8
+	return (lanes)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+	return (lanes)_mm_max_ps((__m128)a, (__m128)b);
+#else
 	return pick((bits)(a > b), a, b);
+#endif
+}
+
+static inline lanes less(lanes a, lanes b)
+{
+#if VEC_LANES == 16
+	return (lanes)_mm512_min_ps((__m512)a, (__m512)b);
+#elif VEC_LANES == 8
+	return (lanes)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+	return (lanes)_mm_min_ps((__m128)a, (__m128)b);
+#else
+	return pick((bits)(a < b), a, b);
+#endif
 }
 
 static inline float total(lanes v)
@@ -116,8 +138,7 @@ static inline lanes root(lanes v)
 static inline lanes exponential(lanes x)
 {
 	const float magic = 12582912.0f; /* 1.5 * 2^23 */
-	x = pick((bits)(x < -87.0f), all(-87.0f), x);
-	x = pick((bits)(x > 88.0f), all(88.0f), x);
+	x = less(all(88.0f), greater(all(-87.0f), x));
 	lanes t = x * 1.44269504088896341f + magic;
 	lanes n = t - magic;
 	lanes r = x - n * 0.693359375f + n * 2.12194440e-4f;
