@@ -27,7 +27,8 @@ struct view {
 };
 
 /* One op, one direction.  in/out/saved follow the node; views of absent things are {NULL, 0}.  In
- * backward only what op_def says that backward reads is given.  No view overlaps another. */
+ * backward only what op_def says that backward reads is given.  No view overlaps another, but that
+ * grad_in[i] may be in[i] itself where op_def.over_in allows it. */
 struct kernel_call {
 	const struct graph *graph;
 	const struct node *node;

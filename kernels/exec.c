@@ -17,10 +17,15 @@ struct exec {
 	struct memplan plan;
 	struct mem *arena, *inputs, *targets; /* inputs: tokens or images */
 	/* By node; a call without node: not ours, or not needed. */
-	struct kernel_call *forward, *backward;
+	struct kernel_call *forward, *again, *backward;
 	bool *has_value, *has_grad; /* by tensor, of this micro-batch */
 	uint32_t passes;            /* over segments since exec_begin: forward, then backward */
 };
+
+static bool trains(const struct exec *x)
+{
+	return x->mode == EXEC_train || x->mode == EXEC_recompute;
+}
 
 /* Bytes of an input tensor; 0 for GRAPH_NONE and for one that a batch does not have. */
 static uint64_t input_size(const struct exec *x, uint32_t tensor)
@@ -54,6 +59,14 @@ static struct view value_view(const struct exec *x, uint32_t tensor)
 	return (struct view){x->arena, x->plan.value[tensor]};
 }
 
+/* As backward finds it. */
+static struct view late_view(const struct exec *x, uint32_t tensor)
+{
+	if (x->plan.again[tensor] == MEMPLAN_NONE)
+		return value_view(x, tensor);
+	return (struct view){x->arena, x->plan.again[tensor]};
+}
+
 static struct view grad_view(const struct exec *x, uint32_t tensor)
 {
 	const struct tensor *t = &x->g->tensors[tensor];
@@ -64,30 +77,39 @@ static struct view grad_view(const struct exec *x, uint32_t tensor)
 	return (struct view){x->arena, x->plan.grad[tensor]};
 }
 
-static void wire_forward(struct exec *x, const struct node *n, struct kernel_call *c)
+/* Absent where no backward follows. */
+static struct view saved_view(const struct exec *x, const struct node *n)
 {
-	uint32_t number = (uint32_t)(n - x->g->nodes);
+	uint64_t at = x->plan.saved[n - x->g->nodes];
+	return at == MEMPLAN_NONE ? (struct view){NULL, 0} : (struct view){x->arena, at};
+}
+
+/* The first time, or again for backward. */
+static void wire_forward(struct exec *x, const struct node *n, bool again, struct kernel_call *c)
+{
+	struct view (*view)(const struct exec *, uint32_t) = again ? late_view : value_view;
 	*c = (struct kernel_call){.graph = x->g,
 		.node = n,
-		.train = x->mode == EXEC_train,
-		.out = value_view(x, n->out)};
+		.train = trains(x),
+		.again = again,
+		.out = view(x, n->out)};
 	for (uint32_t i = 0; i < n->n_in; i++)
-		c->in[i] = value_view(x, n->in[i]);
-	if (x->plan.saved[number] != MEMPLAN_NONE)
-		c->saved = (struct view){x->arena, x->plan.saved[number]};
+		c->in[i] = view(x, n->in[i]);
+	if (x->plan.reruns[n - x->g->nodes] == again)
+		c->saved = saved_view(x, n);
 }
 
 static void wire_backward(struct exec *x, const struct node *n, struct kernel_call *c)
 {
 	const struct op_def *def = op_def(n->op);
 	*c = (struct kernel_call){.graph = x->g, .node = n, .backward = true};
-	c->saved = x->forward[n - x->g->nodes].saved;
+	c->saved = saved_view(x, n);
 	c->grad_out = grad_view(x, n->out);
 	if (def->backward_out)
-		c->out = value_view(x, n->out);
+		c->out = late_view(x, n->out);
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (def->backward_in >> i & 1)
-			c->in[i] = value_view(x, n->in[i]);
+			c->in[i] = late_view(x, n->in[i]);
 		if (def->gradient_in >> i & 1)
 			c->grad_in[i] = grad_view(x, n->in[i]);
 	}
@@ -109,8 +131,10 @@ static enum err wire_segment(struct exec *x, const struct segment *seg, struct w
 					"input %s of the graph is neither its tokens nor its "
 					"images nor its targets",
 					g->tensors[n->in[j]].name);
-		wire_forward(x, n, &x->forward[i]);
-		if (x->mode == EXEC_train && x->plan.differs[n->out])
+		wire_forward(x, n, false, &x->forward[i]);
+		if (x->plan.reruns[i])
+			wire_forward(x, n, true, &x->again[i]);
+		if (trains(x) && x->plan.differs[n->out])
 			wire_backward(x, n, &x->backward[i]);
 	}
 	return ERR_OK;
@@ -120,11 +144,12 @@ static enum err wire(struct exec *x, struct why *why)
 {
 	const struct graph *g = x->g;
 	x->forward = alloc_try(g->n_nodes, sizeof *x->forward);
+	x->again = alloc_try(g->n_nodes, sizeof *x->again);
 	x->backward = alloc_try(g->n_nodes, sizeof *x->backward);
 	x->has_value = alloc_try(g->n_tensors, sizeof *x->has_value);
 	x->has_grad = alloc_try(g->n_tensors, sizeof *x->has_grad);
 	enum err e = ERR_nomem;
-	if (x->forward && x->backward && x->has_value && x->has_grad)
+	if (x->forward && x->again && x->backward && x->has_value && x->has_grad)
 		e = x->backend->alloc(x->device, x->plan.total * x->backend->real_size, &x->arena);
 	if (!e)
 		e = x->backend->alloc(x->device, inputs_size(x), &x->inputs);
@@ -145,6 +170,7 @@ static enum err build(struct exec *x, struct why *why)
 {
 	static const enum memplan_goal goals[] = {
 		[EXEC_train] = MEMPLAN_train,
+		[EXEC_recompute] = MEMPLAN_recompute,
 		[EXEC_loss] = MEMPLAN_loss,
 		[EXEC_logits] = MEMPLAN_logits,
 	};
@@ -161,7 +187,7 @@ static enum err build(struct exec *x, struct why *why)
 enum err exec_new(const struct graph *g, struct params *p, enum exec_mode mode, struct exec **out,
 	struct why *why)
 {
-	if (mode == EXEC_train && !params_training(p))
+	if (mode <= EXEC_recompute && !params_training(p))
 		return err_why(
 			why, ERR_state, "these parameters have no gradient: made for inference");
 	struct exec *x = alloc_try(1, sizeof *x);
@@ -192,6 +218,7 @@ void exec_free(struct exec *x)
 	segment_release(&x->segs);
 	memplan_release(&x->plan);
 	free(x->forward);
+	free(x->again);
 	free(x->backward);
 	free(x->has_value);
 	free(x->has_grad);
@@ -268,7 +295,7 @@ static void set_calls(struct exec *x, const struct exec_batch *b)
 	uint32_t attention = 0;
 	for (uint32_t i = 0; i < x->g->n_nodes; i++) {
 		struct kernel_call *c = &x->forward[i];
-		c->loss_rows = x->backward[i].loss_rows = b->loss_rows;
+		c->loss_rows = x->again[i].loss_rows = x->backward[i].loss_rows = b->loss_rows;
 		c->past = b->past;
 		if (x->g->nodes[i].op != OP_attention)
 			continue;
@@ -310,7 +337,7 @@ static bool listed(const uint32_t *list, uint32_t n, uint32_t tensor)
 /* The segment that the next or the last backward pass is over. */
 static const struct segment *backward_segment(const struct exec *x, uint32_t pass)
 {
-	assert(x->mode == EXEC_train && pass >= x->segs.n && pass < 2 * x->segs.n);
+	assert(trains(x) && pass >= x->segs.n && pass < 2 * x->segs.n);
 	return &x->segs.at[2 * x->segs.n - 1 - pass];
 }
 
@@ -340,7 +367,7 @@ void exec_get(struct exec *x, uint32_t tensor, uint64_t first, uint64_t n, void 
 {
 	assert(x->passes != NOT_BEGUN && x->passes > 0 && x->passes <= x->segs.n);
 	const struct segment *seg = &x->segs.at[x->passes - 1];
-	bool logits = tensor == x->g->logits && x->mode != EXEC_train;
+	bool logits = tensor == x->g->logits && !trains(x);
 	assert(x->has_value[tensor] && (logits || listed(seg->out, seg->n_out, tensor)));
 	assert(first + n <= shape_count(&x->g->tensors[tensor].shape));
 	struct view from = value_view(x, tensor);
@@ -423,12 +450,18 @@ void exec_backward(struct exec *x, uint32_t segment)
 {
 	const struct segment *seg = backward_segment(x, x->passes);
 	assert(seg == &x->segs.at[segment]);
-	for (uint32_t i = seg->first_node + seg->n_nodes; i-- > seg->first_node;) {
-		struct kernel_call *c = &x->backward[i];
-		if (c->node && c->node->out == x->g->loss)
-			seed_loss(x);
-		if (c->node)
-			backward_node(x, c);
+	for (uint32_t end = seg->first_node + seg->n_nodes; end > seg->first_node;) {
+		uint32_t first = memplan_group(x->g, seg, end - 1);
+		for (uint32_t i = first; i < end; i++)
+			if (x->again[i].node)
+				x->backend->run(x->device, &x->again[i]);
+		while (end > first) {
+			struct kernel_call *c = &x->backward[--end];
+			if (c->node && c->node->out == x->g->loss)
+				seed_loss(x);
+			if (c->node)
+				backward_node(x, c);
+		}
 	}
 	x->passes++;
 }
@@ -440,7 +473,7 @@ enum err exec_whole(struct exec *x, const struct exec_batch *b, double *loss, st
 	if (e)
 		return e;
 	exec_forward(x, 0);
-	if (x->mode == EXEC_train)
+	if (trains(x))
 		exec_backward(x, 0);
 	if (loss && x->mode != EXEC_logits)
 		*loss = exec_loss(x);

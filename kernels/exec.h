@@ -31,9 +31,10 @@
 struct exec;
 
 enum exec_mode {
-	EXEC_train,  /* forward and backward */
-	EXEC_loss,   /* forward; loss and logits can be read */
-	EXEC_logits, /* forward up to the logits: no targets */
+	EXEC_train,     /* forward and backward */
+	EXEC_recompute, /* the same bits with less memory: values inside blocks are made again */
+	EXEC_loss,      /* forward; loss and logits can be read */
+	EXEC_logits,    /* forward up to the logits: no targets */
 };
 
 /* Borrows graph and params, which outlive it.  Refused with a sentence: ERR_shape, another model
@@ -63,7 +64,7 @@ struct exec_batch {
 enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why) MUST_CHECK;
 void exec_put(struct exec *x, uint32_t tensor, const void *reals);
 void exec_forward(struct exec *x, uint32_t segment);
-/* Elements [first, first + n) of an "out", or of the logits (not in EXEC_train), directly after the
+/* Elements [first, first + n) of an "out", or of the logits (not in training), directly after the
  * forward of the segment that makes it. */
 void exec_get(struct exec *x, uint32_t tensor, uint64_t first, uint64_t n, void *reals);
 double exec_loss(struct exec *x); /* after the forward of the last segment of the graph */
@@ -71,7 +72,7 @@ void exec_put_grad(struct exec *x, uint32_t tensor, const void *reals);
 void exec_backward(struct exec *x, uint32_t segment);
 void exec_get_grad(struct exec *x, uint32_t tensor, void *reals);
 
-/* All of it for an executor of every shard: begin, forward, in EXEC_train backward.  loss may be
+/* All of it for an executor of every shard: begin, forward, in training backward.  loss may be
  * NULL, and is left alone in EXEC_logits. */
 enum err exec_whole(
 	struct exec *x, const struct exec_batch *b, double *loss, struct why *why) MUST_CHECK;

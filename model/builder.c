@@ -75,7 +75,14 @@ void builder_block(struct builder *b, const char *prefix, uint32_t number)
 	if (b->shard + 1 < b->m->n_shards && b->layer == b->m->shard_first[b->shard + 1])
 		b->shard++;
 	b->layer++;
+	graph_block(b->g);
 	snprintf(b->block, sizeof b->block, "%.30s%u.", prefix, number);
+}
+
+void builder_after_blocks(struct builder *b)
+{
+	graph_block(b->g);
+	b->block[0] = 0;
 }
 
 uint32_t builder_param(

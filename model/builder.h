@@ -32,8 +32,9 @@ enum err builder_check_language(
 enum err builder_open(struct builder *b, const struct model_config *m, uint32_t batch, uint32_t seq,
 	struct why *why) MUST_CHECK;
 /* Goes to the block of this number (each in turn, from 0) and to its shard; block then begins with
- * prefix and number. */
+ * prefix and number.  After the last: what follows belongs to none. */
 void builder_block(struct builder *b, const char *prefix, uint32_t number);
+void builder_after_blocks(struct builder *b);
 /* A parameter of the block: its name is the block's and part. */
 uint32_t builder_param(
 	struct builder *b, const char *part, struct shape s, enum init_kind init, double std);

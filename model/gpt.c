@@ -69,7 +69,7 @@ enum err gpt_build(const struct model_config *m, uint32_t batch, uint32_t seq, s
 		builder_block(&b, "h.", i);
 		x = block(&b, x);
 	}
-	b.block[0] = 0;
+	builder_after_blocks(&b);
 	builder_head(&b, norm(&b, "ln_f", x), table);
 	return builder_close(&b, out, why);
 }

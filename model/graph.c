@@ -173,6 +173,7 @@ uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t 
 	struct node n = attrs ? *attrs : (struct node){0};
 	n.op = op;
 	n.shard = shard;
+	n.block = g->block;
 	n.n_in = n_in;
 	struct tensor y = {.role = TENSOR_value, .dtype = DTYPE_real, .shard = shard};
 	if (check_inputs(g, &n, in) || check_place(g, &n))
@@ -190,6 +191,11 @@ uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t 
 		return GRAPH_NONE;
 	g->nodes[g->n_nodes++] = n;
 	return n.out;
+}
+
+void graph_block(struct graph *g)
+{
+	g->block++;
 }
 
 /* ---- finishing */

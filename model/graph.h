@@ -52,6 +52,7 @@ struct node {
 	uint32_t shard;
 	uint32_t n_in, in[NODE_IN_MAX]; /* tensors; which is which is said at the op in op.h */
 	uint32_t out;                   /* every op has one output tensor */
+	uint32_t block;                 /* graph_block */
 	uint32_t heads, kv_heads;       /* attention; rope: heads */
 	uint32_t window, stride, pad;   /* conv2d (without window), maxpool */
 	float eps;                      /* layernorm, rmsnorm, batchnorm */
@@ -75,6 +76,7 @@ struct graph {
 	 * them have gradients, the rest are buffers; the first shard_decay of those decay. */
 	uint64_t *shard_params, *shard_trained, *shard_decay;
 	uint32_t cap_nodes, cap_tensors;
+	uint32_t block;     /* of the next node */
 	struct why mistake; /* the first one made while building */
 };
 
@@ -116,6 +118,9 @@ uint32_t graph_buffer(struct graph *g, uint32_t shard, const char *name, const s
  * may be NULL.  Returns the output tensor. */
 uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t *in, uint32_t n_in,
 	const struct node *attrs);
+/* The nodes from here on are a block of their own.  Executors that recompute keep only what crosses
+ * a block's border, and make its values again before its backward. */
+void graph_block(struct graph *g);
 /* Lays the parameters out (matrices first, in order of their making, then vectors, then buffers),
  * and checks
  * the whole: shards contiguous and not empty, every tensor but loss and logits used, names unique,

@@ -96,7 +96,7 @@ enum err llama_build(const struct model_config *m, uint32_t batch, uint32_t seq,
 		builder_block(&b, "model.layers.", i);
 		x = block(&b, x);
 	}
-	b.block[0] = 0;
+	builder_after_blocks(&b);
 	builder_head(&b, norm(&b, "model.norm.weight", x), table);
 	return builder_close(&b, out, why);
 }

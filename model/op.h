@@ -104,6 +104,7 @@ struct op_def {
 	uint32_t gradient_in; /* bit i: in[i] has a gradient */
 	uint32_t backward_in; /* bit i: backward reads in[i] */
 	bool backward_out;    /* backward reads y */
+	uint32_t over_in;     /* bit i: in backward grad_in[i] may lie where in[i] does */
 	uint32_t buffer_in;   /* bit i: in[i] is a buffer, which forward changes in training */
 	bool token_skip;      /* a token below 0 means: not counted; else it is out of range */
 	/* Tokens must be below this; NULL for ops without token inputs. */

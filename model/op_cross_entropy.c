@@ -47,6 +47,7 @@ const struct op_def op_cross_entropy = {
 	.token_in = 1 << 1,
 	.gradient_in = 1 << 0,
 	.backward_in = 1 << 0 | 1 << 1,
+	.over_in = 1 << 0,
 	.token_skip = true,
 	.token_limit = token_limit,
 	.infer = infer,

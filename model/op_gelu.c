@@ -23,6 +23,7 @@ const struct op_def op_gelu = {
 	.max_in = 1,
 	.gradient_in = 1 << 0,
 	.backward_in = 1 << 0,
+	.over_in = 1 << 0,
 	.infer = infer,
 	.cost = cost,
 };

@@ -26,6 +26,7 @@ const struct op_def op_swiglu = {
 	.max_in = 2,
 	.gradient_in = 1 << 0 | 1 << 1,
 	.backward_in = 1 << 0 | 1 << 1,
+	.over_in = 1 << 0 | 1 << 1,
 	.infer = infer,
 	.cost = cost,
 };

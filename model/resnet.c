@@ -110,7 +110,7 @@ static void head(struct builder *b, uint32_t x, uint32_t channels)
 {
 	struct graph *g = b->g;
 	struct shape targets = builder_vector(g->batch);
-	b->block[0] = 0;
+	builder_after_blocks(b);
 	x = graph_node(g, b->shard, OP_global_average, &x, 1, NULL);
 	uint32_t w = builder_param(
 		b, "fc.weight", builder_matrix(b->m->vocab, channels), INIT_normal, HEAD_STD);

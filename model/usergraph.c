@@ -55,6 +55,8 @@ static bool add_node(const struct usergraph *u, struct graph *g, uint32_t *tenso
 	uint32_t in[NODE_IN_MAX], y;
 	for (uint32_t j = 0; j < n->is.n_in; j++)
 		in[j] = tensors[n->is.in[j]];
+	if (g->n_nodes && g->nodes[g->n_nodes - 1].shard != n->is.shard)
+		graph_block(g);
 	y = graph_node(g, n->is.shard, n->is.op, in, n->is.n_in, &n->is);
 	if (y == GRAPH_NONE) {
 		mistake_at(u, i, &g->mistake);

@@ -115,6 +115,8 @@ static inline struct graph *help_graph_random(uint64_t seed, uint32_t n_shards)
 	for (uint32_t i = 0; i < nodes; i++) {
 		if (h.shard + 1 < n_shards && help_graph_draw(&h, nodes) < 2 * n_shards)
 			h.shard++;
+		if (help_graph_draw(&h, 4) == 0)
+			graph_block(h.g);
 		help_graph_grow(&h);
 	}
 	uint32_t x = h.open[0];
@@ -169,9 +171,12 @@ static inline struct graph *help_graph_images(uint32_t batch)
 	h.g->targets_in = graph_input(h.g, "targets", &targets, DTYPE_token);
 	uint32_t x = help_graph_conv(&h, h.g->images_in, 4, 1);
 	h.shard = 1;
+	graph_block(h.g);
 	uint32_t y = help_graph_conv(&h, x, 4, 1);
 	y = graph_node(h.g, 1, OP_add, (const uint32_t[]){x, y}, 2, NULL);
+	graph_block(h.g);
 	y = help_graph_conv(&h, y, 3, 2);
+	graph_block(h.g);
 	y = graph_node(h.g, 1, OP_global_average, &y, 1, NULL);
 	uint32_t head =
 		help_graph_param(&h, shape_make(2, HELP_GRAPH_CLASSES, 3, 1, 1), INIT_normal);

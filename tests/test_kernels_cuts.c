@@ -49,8 +49,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* holder[s] is the peer that holds shard s. */
-static void crew_init(
-	struct crew *c, const struct help_kernels *k, const struct graph *g, const uint32_t *holder)
+static void crew_init(struct crew *c, const struct help_kernels *k, const struct graph *g,
+	const uint32_t *holder, enum exec_mode mode)
 {
 	*c = (struct crew){.k = k, .g = g};
 	c->value = alloc_must_zero(g->n_tensors, sizeof *c->value);
@@ -64,7 +64,7 @@ static void crew_init(
 			continue;
 		struct peer *p = &c->peers[c->n_peers++];
 		p->p = help_kernels_params(c->k, c->g, held, n, SEED);
-		p->x = help_kernels_exec(c->g, p->p, EXEC_train);
+		p->x = help_kernels_exec(c->g, p->p, mode);
 		for (uint32_t s = 0; s < exec_segments(p->x)->n; s++)
 			c->stages[c->n_stages++] = (struct stage){p, s};
 	}
@@ -131,7 +131,10 @@ static double crew_train(struct crew *c, uint64_t seed)
 {
 	int32_t *tokens = help_kernels_tokens(c->g, seed);
 	int32_t *targets = help_kernels_tokens(c->g, seed + 100);
-	const struct exec_batch batch = {.tokens = tokens, .targets = targets, .loss_rows = 20};
+	bool images = c->g->images_in != GRAPH_NONE;
+	void *pixels = images ? help_kernels_images(c->k, c->g, seed) : NULL;
+	const struct exec_batch batch = {
+		.tokens = tokens, .images = pixels, .targets = targets, .loss_rows = 20};
 	for (uint32_t i = 0; i < c->n_peers; i++)
 		assert_int_equal(exec_begin(c->peers[i].x, &batch, NULL), ERR_OK);
 	for (uint32_t i = 0; i < c->n_stages; i++)
@@ -142,6 +145,7 @@ static double crew_train(struct crew *c, uint64_t seed)
 	crew_forget(c);
 	free(tokens);
 	free(targets);
+	free(pixels);
 	return loss;
 }
 
@@ -168,13 +172,13 @@ static void same_part(
 }
 
 /* Train on the shards as these peers hold them, and with one peer for all: the same bits. */
-static void same_as_whole(
-	const struct help_kernels *k, const struct graph *g, const uint32_t *holder)
+static void same_as_whole(const struct help_kernels *k, const struct graph *g,
+	const uint32_t *holder, enum exec_mode mode)
 {
 	uint32_t *one = alloc_must_zero(g->n_shards, sizeof *one);
 	struct crew whole, cut;
-	crew_init(&whole, k, g, one);
-	crew_init(&cut, k, g, holder);
+	crew_init(&whole, k, g, one, EXEC_train);
+	crew_init(&cut, k, g, holder, mode);
 	for (uint64_t m = 0; m < MICRO_BATCHES; m++) {
 		double a = crew_train(&whole, m), b = crew_train(&cut, m);
 		assert_memory_equal(&a, &b, sizeof a);
@@ -213,9 +217,24 @@ static void cuts_of_a_gpt_change_no_bit(void **state)
 		for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
 			struct model_config m = help_graph_config(cuts[i].layers, cuts[i].tied);
 			struct graph *g = help_graph_build(&m, 2, 5);
-			same_as_whole(&k, g, cuts[i].holder);
+			same_as_whole(&k, g, cuts[i].holder, EXEC_train);
+			same_as_whole(&k, g, cuts[i].holder, EXEC_recompute);
 			graph_free(g);
 		}
+		help_kernels_close(&k);
+	}
+}
+
+static void cuts_of_a_network_on_images_change_no_bit(void **state)
+{
+	(void)state;
+	static const uint32_t apart[] = {0, 1};
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		struct graph *g = help_graph_images(3);
+		same_as_whole(&k, g, apart, EXEC_train);
+		same_as_whole(&k, g, apart, EXEC_recompute);
+		graph_free(g);
 		help_kernels_close(&k);
 	}
 }
@@ -232,7 +251,7 @@ static void cuts_of_any_graph_change_no_bit(void **state)
 			uint32_t holder[8];
 			for (uint32_t s = 0; s < g->n_shards; s++)
 				holder[s] = (uint32_t)rng_below(seed, 8, s, PEERS_MAX);
-			same_as_whole(&k, g, holder);
+			same_as_whole(&k, g, holder, seed % 2 ? EXEC_recompute : EXEC_train);
 			graph_free(g);
 		}
 		help_kernels_close(&k);
@@ -243,6 +262,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cuts_of_a_gpt_change_no_bit),
+		cmocka_unit_test(cuts_of_a_network_on_images_change_no_bit),
 		cmocka_unit_test(cuts_of_any_graph_change_no_bit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

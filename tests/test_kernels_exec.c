@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "tests/help_graph.h"
 #include "tests/help_kernels.h"
+#include "tests/help_ops.h"
 
 static void told(const struct why *why, enum err code, const char *part)
 {
@@ -171,6 +172,133 @@ static void the_cache_stands_for_the_past(void **state)
 		exec_free(next);
 		graph_free(prompt);
 		graph_free(one);
+		rig_release(&r);
+	}
+}
+
+/* ---- gradients in the place of values */
+
+/* One op's backward on made-up numbers, the gradients of over_in apart from the inputs or in their
+ * place; they come out in grads, one after the other. */
+static void backward_of(
+	const struct help_kernels *k, const struct graph *g, bool over, double *grads)
+{
+	const struct node *n = &g->nodes[0];
+	const struct op_def *def = op_def(n->op);
+	struct kernel_call c = {.graph = g, .node = n};
+	uint64_t size[NODE_IN_MAX];
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		size[i] = shape_count(&g->tensors[n->in[i]].shape);
+		c.in[i] = help_kernels_alloc(k, size[i]);
+		double *x = alloc_must_zero(size[i], sizeof *x);
+		for (uint64_t j = 0; j < size[i]; j++)
+			x[j] = (double)rng_normal(i, 1, j);
+		/* Tokens: zeros, but for one that is not counted. */
+		if (def->token_in >> i & 1)
+			k->backend->write(k->device, c.in[i].mem, 4, &(int32_t){-1}, 4);
+		else
+			help_kernels_write(k, c.in[i], size[i], x);
+		free(x);
+	}
+	uint64_t count = shape_count(&g->tensors[n->out].shape);
+	c.out = help_kernels_alloc(k, count);
+	if (def->saved)
+		c.saved = help_kernels_alloc(k, def->saved(g, n));
+	k->backend->run(k->device, &c);
+	c.backward = true;
+	c.grad_out = c.out; /* as good numbers as any */
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (def->over_in >> i & 1)
+			c.grad_in[i] = over ? c.in[i] : help_kernels_alloc(k, size[i]);
+	k->backend->run(k->device, &c);
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (c.grad_in[i].mem) {
+			help_kernels_read(k, c.grad_in[i], size[i], grads);
+			grads += size[i];
+		}
+		if (!over)
+			k->backend->free(k->device, c.grad_in[i].mem);
+		k->backend->free(k->device, c.in[i].mem);
+	}
+	k->backend->free(k->device, c.out.mem);
+	k->backend->free(k->device, c.saved.mem);
+}
+
+static void gradients_may_take_the_place_of_values(void **state)
+{
+	(void)state;
+	const struct help_dims dims = {.batch = 3, .seq = 5, .width = 6, .heads = 1, .vocab = 37};
+	uint32_t tried = 0;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct help_kernels k = help_kernels_open(backend_at(b)->name);
+		for (enum op op = OP_none + 1; op < OP_COUNT; op++) {
+			if (!op_def(op)->over_in)
+				continue;
+			struct graph *g = help_ops_graph(op, &dims);
+			double apart[1110] = {0}, over[1110] = {0}; /* 2 * 15 * 37 at most */
+			backward_of(&k, g, false, apart);
+			backward_of(&k, g, true, over);
+			assert_memory_equal(apart, over, sizeof over);
+			assert_true(over[0] != 0);
+			graph_free(g);
+			tried++;
+		}
+		help_kernels_close(&k);
+	}
+	assert_true(tried >= 9);
+}
+
+/* ---- values made again */
+
+/* Both ways from the same start: loss, gradients and running statistics. */
+static void same_when_recomputed(
+	const struct help_kernels *k, const struct graph *g, const struct exec_batch *batch)
+{
+	double loss[2], *part[2][2];
+	uint64_t bytes[2];
+	for (int again = 0; again < 2; again++) {
+		struct params *p = help_kernels_params(k, g, NULL, 0, SEED);
+		struct exec *x = help_kernels_exec(g, p, again ? EXEC_recompute : EXEC_train);
+		bytes[again] = exec_bytes(x);
+		for (int step = 0; step < 2; step++)
+			assert_int_equal(exec_whole(x, batch, &loss[again], NULL), ERR_OK);
+		part[again][0] = help_kernels_part(k, p, g->n_shards - 1, PARAMS_grad);
+		part[again][1] = help_kernels_part(k, p, g->n_shards - 1, PARAMS_value);
+		if (again) {
+			uint64_t n = params_count(p, g->n_shards - 1);
+			assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
+			for (int i = 0; i < 2; i++)
+				assert_memory_equal(part[0][i], part[1][i], n * sizeof(double));
+			assert_true(bytes[1] <= bytes[0]);
+		}
+		exec_free(x);
+		params_free(p);
+	}
+	for (int i = 0; i < 4; i++)
+		free(part[i / 2][i % 2]);
+}
+
+static void recomputing_changes_no_bit(void **state)
+{
+	(void)state;
+	for (size_t b = 0; backend_at(b); b++) {
+		struct rig r = rig_make(backend_at(b)->name, 2, 6);
+		same_when_recomputed(&r.k, r.g, &r.batch);
+		for (uint64_t seed = 0; seed < 30; seed++) {
+			struct graph *g = help_graph_random(seed, 4);
+			int32_t *tokens = help_kernels_tokens(g, seed);
+			same_when_recomputed(
+				&r.k, g, &(struct exec_batch){.tokens = tokens, .targets = tokens});
+			free(tokens);
+			graph_free(g);
+		}
+		struct graph *g = help_graph_images(3);
+		void *images = help_kernels_images(&r.k, g, 5);
+		const int32_t targets[] = {0, 4, 2};
+		same_when_recomputed(
+			&r.k, g, &(struct exec_batch){.images = images, .targets = targets});
+		free(images);
+		graph_free(g);
 		rig_release(&r);
 	}
 }
@@ -400,6 +528,8 @@ int main(void)
 		cmocka_unit_test(micro_batches_add_up_to_the_batch),
 		cmocka_unit_test(all_modes_agree),
 		cmocka_unit_test(the_cache_stands_for_the_past),
+		cmocka_unit_test(gradients_may_take_the_place_of_values),
+		cmocka_unit_test(recomputing_changes_no_bit),
 		cmocka_unit_test(images_are_trained_on_and_evaluated),
 		cmocka_unit_test(wrong_batches_are_refused),
 		cmocka_unit_test(wrong_executors_are_refused),

@@ -55,6 +55,7 @@ struct arena_model {
 	uint32_t *stamp;
 	bool *begun; /* by tensor: its gradient holds something */
 	bool train;
+	uint32_t rerun, shared; /* nodes and pieces */
 };
 
 static void planned(uint64_t at)
@@ -94,6 +95,32 @@ static void value(struct arena_model *a, uint32_t tensor, bool write)
 		read_piece(a, a->p->value[tensor], count(a, tensor), 1 + tensor);
 }
 
+static uint64_t late_at(const struct arena_model *a, uint32_t tensor)
+{
+	bool again = a->p->reruns[a->g->tensors[tensor].producer];
+	return again ? a->p->again[tensor] : a->p->value[tensor];
+}
+
+/* As backward finds it, or what runs again makes it. */
+static void late_value(struct arena_model *a, uint32_t tensor, bool write)
+{
+	if (a->g->tensors[tensor].role != TENSOR_value)
+		return;
+	if (write)
+		write_piece(a, late_at(a, tensor), count(a, tensor), 1 + tensor);
+	else
+		read_piece(a, late_at(a, tensor), count(a, tensor), 1 + tensor);
+}
+
+/* Its gradient lies where it does: the kernel reads it before it writes that. */
+static bool shares(const struct arena_model *a, const struct node *n, uint32_t input)
+{
+	uint32_t tensor = n->in[input];
+	bool may = op_def(n->op)->over_in >> input & 1 &&
+		   a->g->tensors[tensor].role == TENSOR_value && a->p->differs[tensor];
+	return may && !a->begun[tensor] && a->p->grad[tensor] == late_at(a, tensor);
+}
+
 static void read_grad(struct arena_model *a, uint32_t tensor)
 {
 	read_piece(a, a->p->grad[tensor], count(a, tensor), 1 + a->g->n_tensors + tensor);
@@ -129,7 +156,8 @@ static void walk_forward(struct arena_model *a, const struct segment *seg)
 		if (!a->p->runs[i])
 			continue;
 		value(a, n->out, true);
-		saved(a, i, true);
+		if (!a->p->reruns[i])
+			saved(a, i, true);
 		for (uint32_t j = 0; j < n->n_in; j++)
 			value(a, n->in[j], false);
 		value(a, n->out, false);
@@ -138,12 +166,34 @@ static void walk_forward(struct arena_model *a, const struct segment *seg)
 		value(a, seg->out[i], false);
 }
 
+static void walk_again(struct arena_model *a, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++) {
+		const struct node *n = &a->g->nodes[i];
+		if (!a->p->reruns[i])
+			continue;
+		late_value(a, n->out, true);
+		saved(a, i, true);
+		for (uint32_t j = 0; j < n->n_in; j++)
+			late_value(a, n->in[j], false);
+		late_value(a, n->out, false);
+		a->rerun++;
+	}
+}
+
 static void walk_backward_node(struct arena_model *a, uint32_t node)
 {
 	const struct node *n = &a->g->nodes[node];
 	const struct op_def *def = op_def(n->op);
+	uint32_t shared = 0;
 	if (n->out == a->g->loss)
 		add_grad(a, n->out);
+	for (uint32_t j = 0; j < n->n_in; j++)
+		if (shares(a, n, j)) {
+			late_value(a, n->in[j], false);
+			shared |= 1u << j;
+			a->shared++;
+		}
 	for (uint32_t j = 0; j < n->n_in; j++)
 		if (def->gradient_in >> j & 1)
 			add_grad(a, n->in[j]);
@@ -151,10 +201,10 @@ static void walk_backward_node(struct arena_model *a, uint32_t node)
 	read_grad(a, n->out);
 	saved(a, node, false);
 	if (def->backward_out)
-		value(a, n->out, false);
+		late_value(a, n->out, false);
 	for (uint32_t j = 0; j < n->n_in; j++)
-		if (def->backward_in >> j & 1)
-			value(a, n->in[j], false);
+		if (def->backward_in >> j & 1 && !(shared >> j & 1))
+			late_value(a, n->in[j], false);
 }
 
 static void walk_backward(struct arena_model *a, const struct segment *seg)
@@ -163,8 +213,12 @@ static void walk_backward(struct arena_model *a, const struct segment *seg)
 		add_grad(a, seg->in[i]);
 	for (uint32_t i = 0; i < seg->n_out; i++)
 		add_grad(a, seg->out[i]);
-	for (uint32_t i = seg->first_node + seg->n_nodes; i-- > seg->first_node;)
-		walk_backward_node(a, i);
+	for (uint32_t end = seg->first_node + seg->n_nodes; end > seg->first_node;) {
+		uint32_t first = memplan_group(a->g, seg, end - 1);
+		walk_again(a, first, end);
+		while (end > first)
+			walk_backward_node(a, --end);
+	}
 	for (uint32_t i = 0; i < seg->n_in; i++)
 		read_grad(a, seg->in[i]);
 }
@@ -188,10 +242,13 @@ static struct memplan plan(const struct segments *s, enum memplan_goal goal)
 	return p;
 }
 
+/* How many nodes ran again, and how many gradients shared a place, in all walks of a goal. */
+static uint32_t reruns[MEMPLAN_logits + 1], places_shared[MEMPLAN_logits + 1];
+
 static void walk(const struct segments *s, enum memplan_goal goal)
 {
 	struct memplan p = plan(s, goal);
-	struct arena_model a = {.g = s->graph, .s = s, .p = &p, .train = goal == MEMPLAN_train};
+	struct arena_model a = {.g = s->graph, .s = s, .p = &p, .train = goal <= MEMPLAN_recompute};
 	a.stamp = alloc_must_zero(p.total + 1, sizeof *a.stamp);
 	a.begun = alloc_must_zero(a.g->n_tensors, sizeof *a.begun);
 	for (uint32_t i = 0; i < s->n; i++)
@@ -200,8 +257,10 @@ static void walk(const struct segments *s, enum memplan_goal goal)
 		walk_backward(&a, &s->at[i]);
 	if (goal != MEMPLAN_logits && holds(s, a.g->loss))
 		value(&a, a.g->loss, false);
-	if (goal != MEMPLAN_train && holds(s, a.g->logits))
+	if (!a.train && holds(s, a.g->logits))
 		value(&a, a.g->logits, false);
+	reruns[goal] += a.rerun;
+	places_shared[goal] += a.shared;
 	free(a.stamp);
 	free(a.begun);
 	memplan_release(&p);
@@ -239,6 +298,13 @@ static void what_is_read_was_not_overwritten(void **state)
 		walk_some_shards(g, seed);
 		graph_free(g);
 	}
+	struct graph *images = help_graph_images(2);
+	for (uint64_t seed = 0; seed < 6; seed++)
+		walk_some_shards(images, seed);
+	graph_free(images);
+	assert_int_equal(reruns[MEMPLAN_train] + reruns[MEMPLAN_loss] + reruns[MEMPLAN_logits], 0);
+	assert_true(reruns[MEMPLAN_recompute] > 500);
+	assert_true(places_shared[MEMPLAN_train] > 100 && places_shared[MEMPLAN_recompute] > 100);
 }
 
 /* ---- what it saves */
@@ -260,6 +326,25 @@ static void reuse_saves_memory(void **state)
 	memplan_release(&loss);
 	memplan_release(&logits);
 	memplan_release(&logits);
+	segment_release(&s);
+	graph_free(g);
+}
+
+/* Of twelve layers only what they hand on stays: less than a third of what is kept otherwise.  The
+ * logits' gradient lies where the logits do. */
+static void recomputing_saves_memory(void **state)
+{
+	(void)state;
+	struct model_config m = help_graph_config(12, true);
+	struct graph *g = help_graph_build(&m, 4, 16);
+	struct segments s;
+	assert_int_equal(segment_cut(g, NULL, 0, &s, NULL), ERR_OK);
+	struct memplan train = plan(&s, MEMPLAN_train), again = plan(&s, MEMPLAN_recompute);
+	assert_true(again.total < train.total / 3);
+	assert_true(train.grad[g->logits] == train.value[g->logits]);
+	assert_true(again.grad[g->logits] == again.value[g->logits]);
+	memplan_release(&train);
+	memplan_release(&again);
 	segment_release(&s);
 	graph_free(g);
 }
@@ -295,7 +380,7 @@ static void planning_survives_a_lack_of_memory(void **state)
 		alloc_fail_at(n);
 		e = segment_cut(g, (const uint32_t[]){0, 2, 3}, 3, &s, &why);
 		if (!e)
-			e = memplan_make(&s, MEMPLAN_train, &p, &why);
+			e = memplan_make(&s, MEMPLAN_recompute, &p, &why);
 		alloc_fail_at(0);
 		assert_true(!e || (e == ERR_nomem && strstr(why.text, "out of memory")));
 		memplan_release(&p);
@@ -312,6 +397,7 @@ int main(void)
 		cmocka_unit_test(nothing_to_place_needs_nothing),
 		cmocka_unit_test(what_is_read_was_not_overwritten),
 		cmocka_unit_test(reuse_saves_memory),
+		cmocka_unit_test(recomputing_saves_memory),
 		cmocka_unit_test(missing_goals_are_refused),
 		cmocka_unit_test(planning_survives_a_lack_of_memory),
 	};

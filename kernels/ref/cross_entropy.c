@@ -40,10 +40,11 @@ void REF(cross_entropy)(const struct kernel_call *c)
 		return;
 	}
 	double scale = (double)ref_at(c->grad_out)[0] / over;
-	real *grad = ref_grad(c, 0);
-	for (uint64_t r = 0; r < rows; r++)
-		for (uint64_t i = 0; i < n && targets[r] >= 0; i++) {
-			double p = exp((double)logits[r * n + i] - (double)saved[r]);
-			grad[r * n + i] += (real)(scale * (p - (i == (uint64_t)targets[r])));
-		}
+	real *grad = ref_at(c->grad_in[0]);
+	for (uint64_t at = 0; at < rows * n; at++) {
+		uint64_t r = at / n, i = at % n;
+		double p = exp((double)logits[at] - (double)saved[r]);
+		double by = targets[r] < 0 ? 0 : scale * (p - (i == (uint64_t)targets[r]));
+		grad[at] = ref_before(c, 0, grad, at) + (real)by;
+	}
 }

@@ -21,9 +21,10 @@ void REF(gelu)(const struct kernel_call *c)
 	const real *x = ref_at(c->in[0]);
 	if (c->backward) {
 		const real *grad_y = ref_at(c->grad_out);
-		real *grad = ref_grad(c, 0);
+		real *grad = ref_at(c->grad_in[0]);
 		for (uint64_t i = 0; i < n; i++)
-			grad[i] += (real)((double)grad_y[i] * slope((double)x[i]));
+			grad[i] = ref_before(c, 0, grad, i) +
+				  (real)((double)grad_y[i] * slope((double)x[i]));
 		return;
 	}
 	real *y = ref_at(c->out);

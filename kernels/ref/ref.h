@@ -50,6 +50,14 @@ static inline real *ref_grad(const struct kernel_call *c, uint32_t input)
 	return grad;
 }
 
+/* Element i of a gradient before this call, for gradients that may lie over in[input], which
+ * zeroing would spoil. */
+static inline real ref_before(
+	const struct kernel_call *c, uint32_t input, const real *grad, uint64_t i)
+{
+	return c->accumulate >> input & 1 ? grad[i] : 0;
+}
+
 /* One kernel per op; forward or backward as the call says. */
 #define X(id, name) void REF(name)(const struct kernel_call *c);
 OP_LIST(X)

@@ -14,12 +14,13 @@ void REF(swiglu)(const struct kernel_call *c)
 		return;
 	}
 	const real *grad_y = ref_at(c->grad_out);
-	real *grad_gate = ref_grad(c, 0), *grad_up = ref_grad(c, 1);
+	real *grad_gate = ref_at(c->grad_in[0]), *grad_up = ref_at(c->grad_in[1]);
 	for (uint64_t i = 0; i < n; i++) {
 		double g = (double)gate[i], s = 1 / (1 + exp(-g)), dy = (double)grad_y[i];
+		double by_gate = dy * (double)up[i] * s * (1 + g * (1 - s));
 		if (grad_gate)
-			grad_gate[i] += (real)(dy * (double)up[i] * s * (1 + g * (1 - s)));
+			grad_gate[i] = ref_before(c, 0, grad_gate, i) + (real)by_gate;
 		if (grad_up)
-			grad_up[i] += (real)(dy * g * s);
+			grad_up[i] = ref_before(c, 1, grad_up, i) + (real)(dy * g * s);
 	}
 }
