@@ -162,11 +162,32 @@ static void multiply(const struct vec *v)
 			}
 }
 
-static void small_products(void **state)
+static void gather(const struct vec *v)
+{
+	enum { ROWS = 3, STEP = 50, WIDEST = 3 * VEC_WIDTH };
+	float from[ROWS * STEP], to[ROWS * WIDEST + 1];
+	for (uint32_t i = 0; i < ROWS * STEP; i++)
+		from[i] = made_up(i);
+	for (size_t n = 1; n <= WIDEST; n++) {
+		size_t padded = (n + VEC_WIDTH - 1) / VEC_WIDTH * VEC_WIDTH;
+		for (size_t i = 0; i <= ROWS * WIDEST; i++)
+			to[i] = 7;
+		v->gather(to, &(struct vec_rows){from, STEP, ROWS, n});
+		for (size_t i = 0; i < ROWS * padded; i++) {
+			size_t row = i / padded, column = i % padded;
+			assert_true(to[i] == (column < n ? from[row * STEP + column] : 0));
+		}
+		assert_true(to[ROWS * padded] == 7);
+	}
+}
+
+static void blocks(void **state)
 {
 	(void)state;
-	for (size_t i = 0; cpu_vec_at(i); i++)
+	for (size_t i = 0; cpu_vec_at(i); i++) {
 		multiply(cpu_vec_at(i));
+		gather(cpu_vec_at(i));
+	}
 }
 
 static double mean, rstd, mean_d, mean_dh;
@@ -413,7 +434,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_loop_of_every_instruction_set),
-		cmocka_unit_test(small_products),
+		cmocka_unit_test(blocks),
 		cmocka_unit_test(exp_is_accurate_and_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

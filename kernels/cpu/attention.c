@@ -41,12 +41,8 @@ void attention_choose_blocks(
 void attention_copy(const struct attention *s, float *to, struct attention_rows from,
 	uint64_t first, uint64_t n)
 {
-	uint64_t size = s->form.size, rest = (s->padded - size) * sizeof *to;
-	for (uint64_t i = 0; i < n; i++) {
-		float *row = to + i * s->padded;
-		memcpy(row, from.at + (first + i) * from.step, size * sizeof *to);
-		memset(row + size, 0, rest);
-	}
+	s->d->vec->gather(
+		to, &(struct vec_rows){from.at + first * from.step, from.step, n, s->form.size});
 }
 
 void attention_turn(

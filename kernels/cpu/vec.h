@@ -54,6 +54,12 @@ struct vec_multiply {
 	bool add;
 };
 
+/* Rows that are far apart, n floats of each. */
+struct vec_rows {
+	const float *at;
+	size_t step, rows, n;
+};
+
 /* Scores [keys, queries] of a block, a multiple of VEC_WIDTH queries; and for each query the
  * greatest so far, the sum of exponentials less that, and what older sums were multiplied by. */
 struct vec_softmax {
@@ -123,6 +129,8 @@ struct vec {
 	 * machine, since AVX512_BF16's instruction makes zeros of subnormals. */
 	void (*to_bf16)(uint16_t *y, const float *x, size_t n);
 	void (*multiply)(const struct vec_multiply *p);
+	/* Side by side, each with zeros behind up to a multiple of VEC_WIDTH. */
+	void (*gather)(float *to, const struct vec_rows *from);
 	/* Scores become exp(score - most), with most and sum taken on. */
 	void (*softmax_columns)(const struct vec_softmax *s);
 	/* Scores become weights p = exp(score - log_sum), grads scale p (grad - mean). */

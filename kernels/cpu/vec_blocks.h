@@ -55,6 +55,19 @@ static void multiply(const struct vec_multiply *p)
 #undef ROWS
 #undef COLUMNS
 
+static void gather(float *to, const struct vec_rows *from)
+{
+	size_t n = from->n, padded = (n + VEC_WIDTH - 1) / VEC_WIDTH * VEC_WIDTH;
+	for (size_t r = 0; r < from->rows; r++, to += padded) {
+		const float *row = from->at + r * from->step;
+		size_t i = 0;
+		for (; i + VEC_LANES <= n; i += VEC_LANES)
+			put(to + i, get(row + i));
+		for (size_t left = n - i; i < padded; i += VEC_LANES, left = 0)
+			put(to + i, left ? get_tail(row + i, left, 0) : all(0));
+	}
+}
+
 /* A register of queries at a time: first the greatest of its scores, then their exponentials. */
 static void softmax_columns(const struct vec_softmax *s)
 {

@@ -398,6 +398,7 @@ const struct vec VEC_NAME = {
 	.swiglu_back = swiglu_back,
 	.to_bf16 = to_bf16,
 	.multiply = multiply,
+	.gather = gather,
 	.softmax_columns = softmax_columns,
 	.softmax_rows_back = softmax_rows_back,
 	.sum = sum,
