@@ -84,6 +84,7 @@ struct trial {
 	uint64_t loss_rows;
 	bool forward_only; /* nothing is saved */
 	uint32_t past, cache_len;
+	uint64_t nan_at; /* element of every input that is NaN; 0: none */
 };
 
 enum { MAX_RESULTS = 2 * NODE_IN_MAX };
@@ -126,6 +127,8 @@ static void place_input(
 	}
 	for (uint64_t k = 0; k < n && t->op == OP_gelu; k++)
 		x[k] *= 12; /* also where tanh is flat */
+	if (t->nan_at)
+		x[t->nan_at % n] = NAN;
 	c->in[i] = place(r, x, n);
 	free(x);
 }
@@ -305,6 +308,27 @@ static void absent_gradients_are_left_out(void **state)
 		}
 }
 
+/* Where a number of x is not one, neither is what is made of it; backward as ref does it. */
+static void nan_passes_through(void **state)
+{
+	(void)state;
+	const enum op ops[] = {OP_relu, OP_maxpool};
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+		struct trial t = {.op = ops[i], .dims = odd[5], .nan_at = 37};
+		struct result here = run(&cpu, &t), there = run(&ref, &t);
+		uint64_t seen = 0;
+		for (uint32_t k = 0; k < here.n; k++)
+			for (uint64_t e = 0; e < here.size[k]; e++) {
+				float a = here.at[k][e], b = there.at[k][e];
+				seen += isnan(a) != 0;
+				assert_true(isnan(a) ? isnan(b) : a == b);
+			}
+		assert_true(seen > 0);
+		result_release(&here);
+		result_release(&there);
+	}
+}
+
 static void the_cache_stands_for_the_past(void **state)
 {
 	(void)state;
@@ -419,6 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_op_matches_ref),
 		cmocka_unit_test(absent_gradients_are_left_out),
+		cmocka_unit_test(nan_passes_through),
 		cmocka_unit_test(the_cache_stands_for_the_past),
 		cmocka_unit_test(adamw_and_norm_match_ref),
 		cmocka_unit_test(any_thread_count_gives_the_same_bits),
