@@ -141,8 +141,10 @@ static double llmc(void)
 	const char *path = getenv("LLMC");
 	if (!path)
 		return 0;
-	double tokens =
-		loads[SHORT].batch * loads[SHORT].seq / help_bench_llmc(path, THREADS) * 1e3;
+	double ms = help_bench_llmc(path, THREADS);
+	if (ms <= 0)
+		return 0;
+	double tokens = (double)loads[SHORT].batch * loads[SHORT].seq / ms * 1e3;
 	printf("%-6s %-9s %-7s %2d threads %9.1f tokens/s\n", "llm.c", loads[SHORT].name, "float32",
 		THREADS, tokens);
 	return tokens;

@@ -48,7 +48,7 @@ bool help_bench_works(const char *const *argv);
  * limit_ns; its errors are on stderr.  Owned. */
 json_t *help_bench_ask(const char *const *argv, uint64_t limit_ns);
 /* Milliseconds of llm.c's steps by so many threads at 4 x 64 tokens, the median; path of its built
- * train_gpt2, in the folder with its checkpoint and data. */
+ * train_gpt2, in the folder with its checkpoint and data.  0, told on stderr: none came in time. */
 double help_bench_llmc(const char *path, unsigned threads);
 
 #endif
