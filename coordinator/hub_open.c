@@ -66,6 +66,9 @@ static enum err open_data(struct hub *h, const struct spec *spec, struct why *wh
 			"the spec is for other data than %s holds: give the folder that prepare "
 			"made with this spec",
 			h->config.data);
+	if (spec->model.image[0])
+		return err_why(why, ERR_unsupported,
+			"the data is a text, but model.image says that the model reads images");
 	if (h->manifest->vocab > spec->model.vocab)
 		return err_why(why, ERR_spec, "the data has %u tokens, model.vocab is %u",
 			h->manifest->vocab, spec->model.vocab);

@@ -51,7 +51,8 @@ struct load {
 	uint32_t batch, seq;
 	struct graph *graph;
 	int32_t *tokens;
-	double flops; /* of a step, forward and backward */
+	float *images; /* instead of tokens, which then are the targets only */
+	double flops;  /* of a step, forward and backward */
 };
 
 static enum err make_load(struct load *l, const char *path, struct why *why)
@@ -82,13 +83,19 @@ static enum err make_load(struct load *l, const char *path, struct why *why)
 	l->tokens = alloc_must_zero(n, sizeof *l->tokens);
 	for (size_t i = 0; i < n; i++)
 		l->tokens[i] = (int32_t)rng_below(1, 0, i, l->model.vocab);
+	if (l->graph->images_in == GRAPH_NONE)
+		return ERR_OK;
+	uint64_t pixels = shape_count(&l->graph->tensors[l->graph->images_in].shape);
+	l->images = alloc_must_zero(pixels, sizeof *l->images);
+	for (uint64_t i = 0; i < pixels; i++)
+		l->images[i] = rng_normal(1, 1, i);
 	return ERR_OK;
 }
 
 static enum err one_step(
 	const struct load *l, struct params *p, struct exec *x, uint64_t step, struct why *why)
 {
-	struct exec_batch batch = {.tokens = l->tokens, .targets = l->tokens};
+	struct exec_batch batch = {.tokens = l->tokens, .targets = l->tokens, .images = l->images};
 	double loss;
 	enum err e = exec_whole(x, &batch, &loss, why);
 	struct params_step how = {.lr = 1e-4,
@@ -135,9 +142,10 @@ static enum err time_steps(
 		return e;
 	qsort(took, (size_t)n, sizeof *took, by_time);
 	double tokens = (double)l->batch * l->seq, median = clock_seconds(took[n / 2]);
-	printf("  %-6s %9.0f tokens/s (%.0f to %.0f over %lld steps)  %7.1f GFLOP/s\n", b->name,
-		tokens / median, tokens / clock_seconds(took[n - 1]),
-		tokens / clock_seconds(took[0]), (long long)n, l->flops / median / 1e9);
+	printf("  %-6s %9.0f %s/s (%.0f to %.0f over %lld steps)  %7.1f GFLOP/s\n", b->name,
+		tokens / median, l->images ? "images" : "tokens",
+		tokens / clock_seconds(took[n - 1]), tokens / clock_seconds(took[0]), (long long)n,
+		l->flops / median / 1e9);
 	return ERR_OK;
 }
 
@@ -146,9 +154,9 @@ static enum err bench_all(const char *path, struct why *why)
 	struct load l = {0};
 	enum err e = make_load(&l, path, why);
 	if (!e)
-		printf("%llu parameters, %u layers, width %u, micro-batch %u x %u tokens\n",
-			(unsigned long long)graph_params(l.graph), l.model.layers, l.model.width,
-			l.batch, l.seq);
+		printf("%llu parameters, %u nodes, micro-batch %u x %u %s\n",
+			(unsigned long long)graph_params(l.graph), l.graph->n_nodes, l.batch, l.seq,
+			l.images ? "images" : "tokens");
 	for (size_t i = 0; !e && backend_at(i) && !signal_asked(); i++) {
 		const struct backend *b = backend_at(i);
 		struct backend_config how = {.threads = (unsigned)opt.threads};
@@ -168,6 +176,7 @@ static enum err bench_all(const char *path, struct why *why)
 	}
 	graph_free(l.graph);
 	free(l.tokens);
+	free(l.images);
 	struct rusage use;
 	getrusage(RUSAGE_SELF, &use);
 	if (!e)

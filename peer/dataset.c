@@ -15,6 +15,10 @@ static enum err matches(
 			"same text "
 			"with the same tokenizer, or name the right folder with --data",
 			dir, have, want);
+	if (spec->model.image[0])
+		return err_why(why, ERR_unsupported,
+			"%s holds a text, but the spec's model reads images of %u x %u x %u", dir,
+			spec->model.image[0], spec->model.image[1], spec->model.image[2]);
 	if (d->manifest->vocab > spec->model.vocab)
 		return err_why(why, ERR_shape,
 			"the data's vocabulary has %u ids, but the spec's model.vocab is only %u",

@@ -130,6 +130,29 @@ static void generate_and_eval_work_on_the_state(void **state)
 		help_run_value(proc_out(e), "val_loss"), help_run_value(proc_out(l), "val_loss"));
 }
 
+/* Llama's architecture and a network that a user wrote down: they train, and what is saved is used.
+ */
+static void other_architectures_train_too(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"llama-tiny", "graph-tiny"};
+	for (size_t i = 0; i < 2; i++) {
+		const char *dir = proc_text("%s/%s", scratch, names[i]);
+		const char *file = proc_text("configs/%s.json", names[i]);
+		struct proc *l = PROC_RUN(0, WAIT, PEER, "local", file, "train.seq=16",
+			"train.total_tokens=3200", "train.warmup_tokens=0", "--data", data, "--dir",
+			dir);
+		double loss = strtod(help_run_value(proc_out(l), "val_loss"), NULL);
+		assert_true(loss > 0.5 && loss < 4.5); /* log 256 is 5.55 */
+		struct proc *e = PROC_RUN(0, WAIT, PEER, "eval", dir, "--data", data);
+		assert_string_equal(help_run_value(proc_out(e), "val_loss"),
+			help_run_value(proc_out(l), "val_loss"));
+		struct proc *g = PROC_RUN(0, WAIT, PEER, "generate", dir, "--data", data,
+			"--tokens", "200", "--seed", "5");
+		assert_true(strlen(proc_out(g)) > 100);
+	}
+}
+
 /* One sentence with cause and cure, status, nothing on standard output. */
 static void refuses(int status, const char *says, const char *const *argv)
 {
@@ -153,6 +176,14 @@ static void mistakes_are_named(void **state)
 		dir, "--backend", "gpu");
 	REFUSES(1, "seq", "local", spec, "train.seq=64", "--data", data, "--dir", dir);
 	REFUSES(1, "/proc/none", "local", spec, "--data", data, "--dir", "/proc/none");
+	const char *images = proc_text("%s/images.json", scratch);
+	help_run_write(images,
+		"{\"shoal\":1,\"name\":\"images\",\"seed\":1,\"model\":{\"builder\":\"resnet\","
+		"\"blocks\":[1],\"width\":4,\"image\":[1,28,28],\"classes\":300},\"train\":{"
+		"\"batch\":2,\"lr\":0.1,\"total_tokens\":100},\"round\":{\"mode\":\"fixed\","
+		"\"steps\":5},\"outer\":{\"rule\":\"average\"},\"codec\":{\"name\":\"raw\"}}");
+	REFUSES(1, "holds a text, but the spec's model reads images of 1 x 28 x 28", "local",
+		images, "--data", data, "--dir", dir);
 	REFUSES(1, "is not a state file of shoal", "eval", spec, "--data", data);
 	REFUSES(2, "threads", "local", spec, "--data", data, "--dir", dir, "--threads", "-1");
 }
@@ -192,6 +223,7 @@ int main(void)
 			a_damaged_state_is_passed_over, make, proc_teardown),
 		cmocka_unit_test_setup_teardown(
 			generate_and_eval_work_on_the_state, make, proc_teardown),
+		cmocka_unit_test_setup_teardown(other_architectures_train_too, make, proc_teardown),
 		cmocka_unit_test_setup_teardown(mistakes_are_named, make, proc_teardown),
 		cmocka_unit_test_setup_teardown(
 			another_runs_folder_is_refused_with_the_difference, make, proc_teardown),
