@@ -93,6 +93,8 @@ struct backend {
 	/* Sum of squares of n elements, in double, in a fixed order. */
 	double (*norm2)(struct device *d, struct view x, uint64_t n);
 	void (*adamw)(struct device *d, const struct adamw_call *call);
+	/* Bytes that the device itself takes at most, beside what was allocated. */
+	uint64_t (*own)(const struct device *d);
 	/* A line for people: "cpu: 2 threads, AVX-512, OpenBLAS 0.3.21". */
 	void (*describe)(const struct device *d, char *out, size_t size);
 };

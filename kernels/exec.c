@@ -19,7 +19,8 @@ struct exec {
 	/* By node; a call without node: not ours, or not needed. */
 	struct kernel_call *forward, *again, *backward;
 	bool *has_value, *has_grad; /* by tensor, of this micro-batch */
-	uint32_t passes;            /* over segments since exec_begin: forward, then backward */
+	bool evaluates;
+	uint32_t passes; /* over segments since exec_begin: forward, then backward */
 };
 
 static bool trains(const struct exec *x)
@@ -28,21 +29,24 @@ static bool trains(const struct exec *x)
 }
 
 /* Bytes of an input tensor; 0 for GRAPH_NONE and for one that a batch does not have. */
-static uint64_t input_size(const struct exec *x, uint32_t tensor)
+static uint64_t input_size(const struct graph *g, const struct backend *b, uint32_t tensor)
 {
-	const struct graph *g = x->g;
 	if (tensor == GRAPH_NONE ||
 		(tensor != g->tokens_in && tensor != g->images_in && tensor != g->targets_in))
 		return 0;
 	const struct tensor *t = &g->tensors[tensor];
-	return shape_count(&t->shape) *
-	       (t->dtype == DTYPE_token ? sizeof(int32_t) : x->backend->real_size);
+	return shape_count(&t->shape) * (t->dtype == DTYPE_token ? sizeof(int32_t) : b->real_size);
 }
 
 /* Of tokens or images, which a graph does not have both. */
-static uint64_t inputs_size(const struct exec *x)
+static uint64_t inputs_size(const struct graph *g, const struct backend *b)
 {
-	return input_size(x, x->g->tokens_in) + input_size(x, x->g->images_in);
+	return input_size(g, b, g->tokens_in) + input_size(g, b, g->images_in);
+}
+
+static uint64_t bytes_of(const struct memplan *plan, const struct graph *g, const struct backend *b)
+{
+	return plan->total * b->real_size + inputs_size(g, b) + input_size(g, b, g->targets_in);
 }
 
 /* ---- wiring */
@@ -88,11 +92,8 @@ static struct view saved_view(const struct exec *x, const struct node *n)
 static void wire_forward(struct exec *x, const struct node *n, bool again, struct kernel_call *c)
 {
 	struct view (*view)(const struct exec *, uint32_t) = again ? late_view : value_view;
-	*c = (struct kernel_call){.graph = x->g,
-		.node = n,
-		.train = trains(x),
-		.again = again,
-		.out = view(x, n->out)};
+	*c = (struct kernel_call){
+		.graph = x->g, .node = n, .train = again, .again = again, .out = view(x, n->out)};
 	for (uint32_t i = 0; i < n->n_in; i++)
 		c->in[i] = view(x, n->in[i]);
 	if (x->plan.reruns[n - x->g->nodes] == again)
@@ -126,7 +127,8 @@ static enum err wire_segment(struct exec *x, const struct segment *seg, struct w
 			return err_why(why, ERR_unsupported, "the backend %s does not do %s",
 				x->backend->name, g->tensors[n->out].name);
 		for (uint32_t j = 0; j < n->n_in; j++)
-			if (g->tensors[n->in[j]].role == TENSOR_input && !input_size(x, n->in[j]))
+			if (g->tensors[n->in[j]].role == TENSOR_input &&
+				!input_size(g, x->backend, n->in[j]))
 				return err_why(why, ERR_unsupported,
 					"input %s of the graph is neither its tokens nor its "
 					"images nor its targets",
@@ -152,9 +154,10 @@ static enum err wire(struct exec *x, struct why *why)
 	if (x->forward && x->again && x->backward && x->has_value && x->has_grad)
 		e = x->backend->alloc(x->device, x->plan.total * x->backend->real_size, &x->arena);
 	if (!e)
-		e = x->backend->alloc(x->device, inputs_size(x), &x->inputs);
+		e = x->backend->alloc(x->device, inputs_size(x->g, x->backend), &x->inputs);
 	if (!e)
-		e = x->backend->alloc(x->device, input_size(x, g->targets_in), &x->targets);
+		e = x->backend->alloc(
+			x->device, input_size(g, x->backend, g->targets_in), &x->targets);
 	if (e)
 		return err_why(why, e,
 			"out of memory: a micro-batch of %u x %u tokens needs %.1f MiB on the %s "
@@ -166,14 +169,15 @@ static enum err wire(struct exec *x, struct why *why)
 	return e;
 }
 
+static const enum memplan_goal goals[] = {
+	[EXEC_train] = MEMPLAN_train,
+	[EXEC_recompute] = MEMPLAN_recompute,
+	[EXEC_loss] = MEMPLAN_loss,
+	[EXEC_logits] = MEMPLAN_logits,
+};
+
 static enum err build(struct exec *x, struct why *why)
 {
-	static const enum memplan_goal goals[] = {
-		[EXEC_train] = MEMPLAN_train,
-		[EXEC_recompute] = MEMPLAN_recompute,
-		[EXEC_loss] = MEMPLAN_loss,
-		[EXEC_logits] = MEMPLAN_logits,
-	};
 	uint32_t n_shards;
 	const uint32_t *shards = params_shards(x->params, &n_shards);
 	enum err e = params_match(x->params, x->g, why);
@@ -182,6 +186,21 @@ static enum err build(struct exec *x, struct why *why)
 	if (!e)
 		e = memplan_make(&x->segs, goals[x->mode], &x->plan, why);
 	return e ? e : wire(x, why);
+}
+
+enum err exec_need(const struct backend *b, const struct graph *g, enum exec_mode mode,
+	uint64_t *bytes, struct why *why)
+{
+	struct segments all = {0};
+	struct memplan plan = {0};
+	enum err e = segment_cut(g, NULL, 0, &all, why);
+	if (!e)
+		e = memplan_make(&all, goals[mode], &plan, why);
+	if (!e)
+		*bytes = bytes_of(&plan, g, b);
+	memplan_release(&plan);
+	segment_release(&all);
+	return e;
 }
 
 enum err exec_new(const struct graph *g, struct params *p, enum exec_mode mode, struct exec **out,
@@ -227,8 +246,7 @@ void exec_free(struct exec *x)
 
 uint64_t exec_bytes(const struct exec *x)
 {
-	return x->plan.total * x->backend->real_size + inputs_size(x) +
-	       input_size(x, x->g->targets_in);
+	return bytes_of(&x->plan, x->g, x->backend);
 }
 
 const struct segments *exec_segments(const struct exec *x)
@@ -297,6 +315,7 @@ static void set_calls(struct exec *x, const struct exec_batch *b)
 		struct kernel_call *c = &x->forward[i];
 		c->loss_rows = x->again[i].loss_rows = x->backward[i].loss_rows = b->loss_rows;
 		c->past = b->past;
+		c->train = trains(x) && !b->evaluate;
 		if (x->g->nodes[i].op != OP_attention)
 			continue;
 		c->cache = b->cache ? kvcache_view(b->cache, attention) : (struct view){NULL, 0};
@@ -313,11 +332,12 @@ enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why)
 		return e;
 	const void *inputs = x->g->images_in != GRAPH_NONE ? b->images : b->tokens;
 	if (inputs)
-		x->backend->write(x->device, x->inputs, 0, inputs, inputs_size(x));
+		x->backend->write(x->device, x->inputs, 0, inputs, inputs_size(x->g, x->backend));
 	if (b->targets)
-		x->backend->write(
-			x->device, x->targets, 0, b->targets, input_size(x, x->g->targets_in));
+		x->backend->write(x->device, x->targets, 0, b->targets,
+			input_size(x->g, x->backend, x->g->targets_in));
 	set_calls(x, b);
+	x->evaluates = b->evaluate;
 	memset(x->has_value, 0, x->g->n_tensors * sizeof *x->has_value);
 	memset(x->has_grad, 0, x->g->n_tensors * sizeof *x->has_grad);
 	x->passes = 0;
@@ -337,7 +357,7 @@ static bool listed(const uint32_t *list, uint32_t n, uint32_t tensor)
 /* The segment that the next or the last backward pass is over. */
 static const struct segment *backward_segment(const struct exec *x, uint32_t pass)
 {
-	assert(trains(x) && pass >= x->segs.n && pass < 2 * x->segs.n);
+	assert(trains(x) && !x->evaluates && pass >= x->segs.n && pass < 2 * x->segs.n);
 	return &x->segs.at[2 * x->segs.n - 1 - pass];
 }
 
@@ -473,7 +493,7 @@ enum err exec_whole(struct exec *x, const struct exec_batch *b, double *loss, st
 	if (e)
 		return e;
 	exec_forward(x, 0);
-	if (trains(x))
+	if (trains(x) && !b->evaluate)
 		exec_backward(x, 0);
 	if (loss && x->mode != EXEC_logits)
 		*loss = exec_loss(x);

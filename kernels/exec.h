@@ -42,6 +42,10 @@ enum exec_mode {
  * the backend lacks; ERR_nomem, with the size asked for (take a smaller micro-batch). */
 enum err exec_new(const struct graph *g, struct params *p, enum exec_mode mode, struct exec **out,
 	struct why *why) MUST_CHECK;
+/* Bytes of device memory that an executor of every shard takes, before there is one.  ERR_nomem,
+ * ERR_state as for exec_new. */
+enum err exec_need(const struct backend *b, const struct graph *g, enum exec_mode mode,
+	uint64_t *bytes, struct why *why) MUST_CHECK;
 void exec_free(struct exec *x);            /* NULL-safe */
 uint64_t exec_bytes(const struct exec *x); /* of device memory, params not counted */
 const struct segments *exec_segments(const struct exec *x);
@@ -54,6 +58,9 @@ struct exec_batch {
 	/* The loss is a mean over so many rows: those counted in all micro-batches of a step, so
 	 * that losses and gradients of the micro-batches add up.  0: this micro-batch's. */
 	uint64_t loss_rows;
+	/* In training: forward only, with the statistics of evaluation.  It needs no memory of its
+	 * own, and gives the loss that EXEC_loss gives. */
+	bool evaluate;
 	/* Generation (EXEC_logits): the cache, NULL for none, and how many tokens are in it. */
 	struct kvcache *cache;
 	uint32_t past;

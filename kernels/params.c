@@ -104,6 +104,11 @@ static enum err fill(struct params *p, const struct params_config *c, uint64_t *
 	return e;
 }
 
+uint64_t params_need(const struct backend *b, const struct graph *g, bool training)
+{
+	return graph_params(g) * b->real_size * (training ? PARTS : 1);
+}
+
 enum err params_new(const struct params_config *config, struct params **out, struct why *why)
 {
 	uint64_t bytes = 0;

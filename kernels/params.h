@@ -31,6 +31,9 @@ enum err params_new(
 	const struct params_config *config, struct params **out, struct why *why) MUST_CHECK;
 void params_free(struct params *p); /* NULL-safe */
 
+/* Bytes of device memory that the parameters of all shards of g take, before there are any. */
+uint64_t params_need(const struct backend *b, const struct graph *g, bool training);
+
 /* The initial values of the run's seed (graph_init_shard).  ERR_nomem. */
 enum err params_init(struct params *p, const struct graph *g, uint64_t seed) MUST_CHECK;
 

@@ -98,6 +98,10 @@ static void all_modes_agree(void **state)
 		assert_int_equal(exec_whole(train, &r.batch, &trained, NULL), ERR_OK);
 		assert_int_equal(exec_whole(loss, &r.batch, &valued, NULL), ERR_OK);
 		assert_memory_equal(&trained, &valued, sizeof valued);
+		struct exec_batch looked_at = r.batch;
+		looked_at.evaluate = true;
+		assert_int_equal(exec_whole(train, &looked_at, &trained, NULL), ERR_OK);
+		assert_memory_equal(&trained, &valued, sizeof valued);
 		const struct exec_batch batch = {.tokens = r.tokens};
 		assert_int_equal(exec_whole(logits, &batch, &untouched, NULL), ERR_OK);
 		assert_true(untouched == 17);
@@ -106,6 +110,15 @@ static void all_modes_agree(void **state)
 		assert_memory_equal(here, there, size);
 		assert_true(exec_bytes(logits) <= exec_bytes(loss));
 		assert_true(exec_bytes(loss) < exec_bytes(train));
+		for (int mode = EXEC_train; mode <= EXEC_logits; mode++) {
+			struct exec *x = help_kernels_exec(r.g, r.p, (enum exec_mode)mode);
+			uint64_t need = 0;
+			assert_int_equal(
+				exec_need(r.k.backend, r.g, (enum exec_mode)mode, &need, NULL),
+				ERR_OK);
+			assert_int_equal(need, exec_bytes(x));
+			exec_free(x);
+		}
 		free(here);
 		free(there);
 		exec_free(train);
@@ -310,7 +323,9 @@ static double loss_of(const struct graph *g, struct params *p, enum exec_mode mo
 	const void *images, int32_t last)
 {
 	const int32_t targets[] = {1, 0, 4, last};
-	const struct exec_batch batch = {.images = images, .targets = targets};
+	/* A training executor evaluates as well. */
+	const struct exec_batch batch = {
+		.images = images, .targets = targets, .evaluate = mode == EXEC_recompute};
 	double loss;
 	struct exec *x = help_kernels_exec(g, p, mode);
 	assert_int_equal(exec_whole(x, &batch, &loss, NULL), ERR_OK);
@@ -336,6 +351,7 @@ static void images_are_trained_on_and_evaluated(void **state)
 		double c = loss_of(g, p, EXEC_loss, other, -1);
 		assert_true(a == c);
 		assert_true(a != loss_of(g, p, EXEC_loss, images, 3));
+		assert_true(a == loss_of(g, p, EXEC_recompute, images, -1));
 		double *after = help_kernels_part(&k, p, 1, PARAMS_value);
 		uint64_t n = params_count(p, 1), trained = g->shard_trained[1];
 		assert_memory_equal(before, after, n * sizeof *after);

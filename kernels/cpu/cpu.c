@@ -136,6 +136,11 @@ static void cpu_run(struct device *d, const struct kernel_call *call)
 	kernels[call->node->op](d, call);
 }
 
+static uint64_t cpu_own(const struct device *d)
+{
+	return d->scratch.size + d->halves.size;
+}
+
 static void cpu_describe(const struct device *d, char *out, size_t size)
 {
 	char products[256];
@@ -164,5 +169,6 @@ const struct backend cpu_backend = {
 	.run = cpu_run,
 	.norm2 = cpu_norm2,
 	.adamw = cpu_adamw,
+	.own = cpu_own,
 	.describe = cpu_describe,
 };

@@ -108,6 +108,12 @@ static void ref_close(struct device *d)
 	free(d);
 }
 
+static uint64_t ref_own(const struct device *d)
+{
+	(void)d;
+	return 0;
+}
+
 static void ref_describe(const struct device *d, char *out, size_t size)
 {
 	(void)d;
@@ -156,5 +162,6 @@ const struct backend REF(backend) = {
 	.run = ref_run,
 	.norm2 = REF(norm2),
 	.adamw = REF(adamw),
+	.own = ref_own,
 	.describe = ref_describe,
 };
