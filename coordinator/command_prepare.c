@@ -30,7 +30,7 @@ static struct {
 static const struct option_row rows[] = {
 	{"out", OPTION_text, &opt.out, NULL, 0, 0, "folder for the tokens; made when missing"},
 	{"tokenizer", OPTION_text, &opt.tokenizer, "byte", 0, 0,
-		"byte, bpe (learned from the text), or a tokenizer file of an earlier prepare"},
+		"byte, bpe (learned from the text), or the path of one that exists (see above)"},
 	{"vocab", OPTION_int, &opt.vocab, "0", 0, TOKENIZER_BPE_VOCAB_MAX,
 		"tokens that a bpe may have; 0: 4096"},
 	{"validation", OPTION_real, &opt.validation, "0.05", 0, 0.5,
@@ -49,14 +49,19 @@ static const struct option_row rows[] = {
 static const char about[] =
 	"shoal-coordinator prepare TEXT... --out DIR [--spec FILE --write-spec FILE "
 	"[PATH=VALUE ...]]\n\n"
-	"Turns text files, taken in the given order as one text, into tokens to train on.\n"
-	"What is not UTF-8 is trained on as bytes.  PATH=VALUE changes a member of the "
-	"spec;\n"
-	"a text with = in its name is given with its folder: ./a=b.txt\n";
+	"Turns text files, taken in the given order as one text with nothing between them, into\n"
+	"tokens to train on.  What is not UTF-8 is trained on as bytes; <|endoftext|> and other\n"
+	"marks are ordinary text.  PATH=VALUE changes a member of the spec; a text with = in its\n"
+	"name is given with its folder: ./a=b.txt\n\n"
+	"--tokenizer takes GPT-2's encoder.json and vocab.bpe or Hugging Face's vocab.json and\n"
+	"merges.txt by their folder; a tokenizer.json (a byte-level BPE that splits as GPT-2 or\n"
+	"Llama 3 does) or its folder; or the tokenizer of an earlier prepare.\n";
 
 static const char examples[] =
 	"  shoal-coordinator prepare book.txt --out data\n"
 	"  shoal-coordinator prepare *.txt --out data --tokenizer bpe --vocab 8192\n"
+	"  shoal-coordinator prepare *.txt --out data --tokenizer gpt2/     # encoder.json, "
+	"vocab.bpe\n"
 	"  shoal-coordinator prepare book.txt --out data --spec configs/demo.json "
 	"--write-spec run.json round.steps=10\n";
 

@@ -17,6 +17,7 @@
 #include "model/corpus.h"
 #include "model/prepare.h"
 #include "tests/help_model.h"
+#include "tests/help_vocabulary.h"
 
 static struct prepare usual(const char *const *texts, size_t n)
 {
@@ -193,9 +194,9 @@ static void files_are_joined(void **state)
 static void windows_leave_no_trace(void **state)
 {
 	(void)state;
-	size_t n = (5u << 19) + 12345;
+	size_t n = (11u << 19) + 12345;
 	char *text = help_model_prose(4, n);
-	memset(text + (1u << 20) - 100, 'a', 500);
+	memset(text + (5u << 20) - 100, 'a', 500);
 	help_model_write("big", text, n);
 	const char *texts[] = {help_model_path("big")};
 	struct prepare p = usual(texts, 1);
@@ -212,6 +213,65 @@ static void windows_leave_no_trace(void **state)
 	corpus_free(c);
 	manifest_free(m);
 	free(ids.id);
+}
+
+/* The training windows, which are nearly all of it, hold these ids. */
+static void assert_ids(const struct prepare_summary *s, const struct tokens *ids)
+{
+	struct manifest *m = listed(s);
+	struct corpus *c = NULL;
+	assert_int_equal(corpus_open(help_model_path("out/blobs"), m, true, &c, NULL), ERR_OK);
+	struct corpus_order o = {.seed = 1, .seq = 1000};
+	int32_t tokens[1000], targets[1000];
+	assert_int_equal(m->train.tokens, ids->len);
+	for (uint64_t i = 0; i < corpus_sequences(c, CORPUS_train, o.seq); i++) {
+		assert_int_equal(corpus_sequence(c, &o, i, tokens, targets), ERR_OK);
+		assert_memory_equal(tokens, ids->id + corpus_start(c, &o, i), sizeof tokens);
+	}
+	corpus_free(c);
+	manifest_free(m);
+}
+
+/* GPT-2's rule knows no longest piece: runs without a border, longer than a tile, and more than a
+ * window of text give the ids of one go, whatever the number of threads. */
+static void threads_and_tiles_leave_no_trace(void **state)
+{
+	(void)state;
+	struct vocabulary v;
+	struct buf words, merges;
+	assert_true(help_vocabulary(&v));
+	help_vocabulary_files(&v, &words, &merges);
+	help_model_write("encoder.json", words.data, words.len);
+	help_model_write("vocab.bpe", merges.data, merges.len);
+	size_t n = 6u << 20;
+	char *text = help_model_prose(9, n);
+	memset(text + 100000, 'a', 700000);
+	memset(text + 900000, ' ', 300000);
+	for (size_t i = 1300000; i < 2300000; i++) /* no word and no line ends here */
+		text[i] = "\xe6\x97\xa5\xe3\x80\x82"[i % 6];
+	for (size_t i = n - 1000000; i < n; i++)
+		text[i] = (char)rng_u32(3, 1, i);
+	help_model_write("big", text, n);
+	const char *texts[] = {help_model_path("big")};
+	struct prepare p = usual(texts, 1);
+	p.validation = 0;
+	p.tokenizer = help_model_path("");
+	p.threads = 1;
+	struct prepare_summary one = prepared(&p);
+	p.threads = 3;
+	struct prepare_summary three = prepared(&p);
+	assert_true(hash_equal(&one.manifest, &three.manifest));
+	struct tokenizer *t = NULL;
+	struct tokens ids = {0};
+	assert_int_equal(tokenizer_new_words(TOKENIZER_gpt2, false, &v, &t, NULL), ERR_OK);
+	assert_int_equal(tokenizer_encode(t, text, n, &ids), ERR_OK);
+	struct hash name = tokenizer_hash(t);
+	assert_true(hash_equal(&name, &one.tokenizer));
+	assert_ids(&one, &ids);
+	free(ids.id);
+	tokenizer_free(t);
+	buf_release(&words);
+	buf_release(&merges);
 }
 
 /* Bytes that are no UTF-8, and zeros, train as bytes. */
@@ -405,6 +465,7 @@ int main(void)
 		T(a_bpe_is_learned_and_used_again),
 		T(files_are_joined),
 		T(windows_leave_no_trace),
+		T(threads_and_tiles_leave_no_trace),
 		T(any_bytes_will_do),
 		T(progress_is_told),
 		T(bad_texts_are_refused),
