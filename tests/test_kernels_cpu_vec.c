@@ -407,6 +407,11 @@ static void every_loop_of_every_instruction_set(void **state)
 		}
 }
 
+static float exp_of(const struct vec *v, float x)
+{
+	return v->sum_exp(&x, 0, 1);
+}
+
 static void exp_is_accurate_and_bounded(void **state)
 {
 	(void)state;
@@ -414,19 +419,57 @@ static void exp_is_accurate_and_bounded(void **state)
 	float x[N], e[N];
 	const float as_it_is[] = {0, 1}; /* less nothing, times one */
 	for (size_t k = 0; cpu_vec_at(k); k++) {
+		const struct vec *v = cpu_vec_at(k);
 		for (size_t i = 0; i < N; i++)
 			x[i] = -87 + 175 * (float)i / (N - 1);
-		cpu_vec_at(k)->softmax_back(e, x, as_it_is, N, false);
-		for (size_t i = 0; i < N; i++)
-			assert_true(fabs((double)e[i] / exp((double)x[i]) - 1) < 2.4e-7);
-		float far[] = {-1e30f, -INFINITY, 1e30f, INFINITY, NAN};
-		cpu_vec_at(k)->softmax_back(far, far, as_it_is, 5, false);
-		assert_true(far[0] > 0 && far[0] < 2e-38f && far[1] == far[0]);
-		assert_true(far[2] > 1e38f && isfinite(far[2]) && far[3] == far[2]);
-		assert_true(isnan(far[4]));
+		v->softmax_back(e, x, as_it_is, N, false);
+		for (size_t i = 0; i < N; i++) {
+			double must = exp((double)x[i]);
+			assert_true(fabs((double)exp_of(v, x[i]) / must - 1) < 2.4e-7);
+			if (x[i] < -50)
+				assert_true(e[i] == 0);
+			else
+				assert_true(fabs((double)e[i] / must - 1) < 2.4e-7);
+		}
+		float least = exp_of(v, -INFINITY), most = exp_of(v, INFINITY);
+		assert_true(least > 0 && least < 2e-38f && exp_of(v, -1e30f) == least);
+		assert_true(most > 1e38f && isfinite(most) && exp_of(v, 1e30f) == most);
+		float far[] = {-INFINITY, NAN};
+		v->softmax_back(far, far, as_it_is, 2, false);
+		assert_true(far[0] == 0 && isnan(far[1]));
 		/* A NaN anywhere in a row must not get lost. */
 		x[N / 2 + 3] = NAN;
-		assert_true(isnan(cpu_vec_at(k)->sum_exp(x, 0, N)));
+		assert_true(isnan(v->sum_exp(x, 0, N)));
+	}
+}
+
+/* Whatever is far below the greatest score leaves nothing behind that is denormal. */
+static void faint_weights_are_nothing(void **state)
+{
+	(void)state;
+	enum { KEYS = 100 };
+	float scores[KEYS * VEC_WIDTH], grads[KEYS * VEC_WIDTH];
+	float most[VEC_WIDTH], sum[VEC_WIDTH], shrink[VEC_WIDTH], zeros[KEYS] = {0};
+	for (size_t k = 0; cpu_vec_at(k); k++) {
+		for (size_t i = 0; i < VEC_WIDTH; i++) {
+			most[i] = i ? 0 : -INFINITY;
+			sum[i] = 0;
+		}
+		for (size_t i = 0; i < KEYS * VEC_WIDTH; i++)
+			scores[i] = -(float)(i / VEC_WIDTH);
+		cpu_vec_at(k)->softmax_columns(&(struct vec_softmax){
+			scores, VEC_WIDTH, KEYS, VEC_WIDTH, most, sum, shrink});
+		for (size_t i = 0; i < KEYS * VEC_WIDTH; i++) {
+			assert_true((scores[i] == 0) == (i / VEC_WIDTH > 50));
+			grads[i] = 1e-9f;
+			scores[i] = -(float)(i % VEC_WIDTH) * 7;
+		}
+		assert_true(shrink[0] == 0 && shrink[1] == 1 && most[0] == 0);
+		near((double)sum[0], 1 / (1 - exp(-1.0)), "softmax_columns", KEYS);
+		cpu_vec_at(k)->softmax_rows_back(&(struct vec_softmax_back){
+			scores, grads, VEC_WIDTH, VEC_WIDTH, KEYS, zeros, zeros, 0.125f});
+		for (size_t i = 0; i < KEYS * VEC_WIDTH; i++)
+			assert_true(scores[i] == 0 ? grads[i] == 0 : isnormal(grads[i]));
 	}
 }
 
@@ -436,6 +479,7 @@ int main(void)
 		cmocka_unit_test(every_loop_of_every_instruction_set),
 		cmocka_unit_test(blocks),
 		cmocka_unit_test(exp_is_accurate_and_bounded),
+		cmocka_unit_test(faint_weights_are_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

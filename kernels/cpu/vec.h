@@ -6,7 +6,7 @@
  * element; else arrays may not overlap unless said.
  *
  * exp is good to 2 units in the last place from -87 to 88, and is taken as exp(-87) or exp(88)
- * beyond.
+ * beyond.  Weights, exp(x) of a softmax, are 0 below exp(-50).
  */
 #ifndef KERNELS_CPU_VEC_H
 #define KERNELS_CPU_VEC_H

@@ -83,11 +83,11 @@ static void softmax_columns(const struct vec_softmax *s)
 			even = greater(get(column + i * s->step), even);
 		lanes most = greater(even, odd), sum = all(0);
 		for (i = 0; i < s->keys; i++) {
-			lanes e = exponential(get(column + i * s->step) - most);
+			lanes e = weight(get(column + i * s->step) - most);
 			put(column + i * s->step, e);
 			sum += e;
 		}
-		lanes shrink = exponential(before - most);
+		lanes shrink = weight(before - most);
 		put(s->most + j, most);
 		put(s->shrink + j, shrink);
 		put(s->sum + j, get(s->sum + j) * shrink + sum);
@@ -100,7 +100,7 @@ static void softmax_rows_back(const struct vec_softmax_back *s)
 		float *score = s->scores + i * s->step, *grad = s->grads + i * s->step;
 		float less = s->log_sum[i], mean = s->mean[i], by = s->scale;
 		for (size_t j = 0; j < s->keys; j += VEC_LANES) {
-			lanes p = exponential(get(score + j) - less);
+			lanes p = weight(get(score + j) - less);
 			put(score + j, p);
 			put(grad + j, p * ((get(grad + j) - mean) * by));
 		}

@@ -109,11 +109,11 @@ static void softmax_back(
 	float less = less_scale[0], by = less_scale[1];
 	size_t i = 0;
 	for (; i + VEC_LANES <= n; i += VEC_LANES) {
-		lanes g = exponential(get(x + i) - less) * by;
+		lanes g = weight(get(x + i) - less) * by;
 		put(grad + i, more ? get(grad + i) + g : g);
 	}
 	if (i < n) {
-		lanes g = exponential(get_tail(x + i, n - i, less) - less) * by;
+		lanes g = weight(get_tail(x + i, n - i, less) - less) * by;
 		put_tail(grad + i, more ? get_tail(grad + i, n - i, 0) + g : g, n - i);
 	}
 }
@@ -138,12 +138,14 @@ static void gelu(float *y, const float *x, size_t n)
 	}
 }
 
-/* With the gate s = 1 / (1 + e), 1 - s is e s: nothing cancels where s is near 1. */
+/* With the gate s = 1 / (1 + e), 1 - s is e s: nothing cancels where s is near 1.  Where e is above
+ * exp(50) the slope is 0, for the reason that weight() gives. */
 static inline lanes gelu_slope(lanes x)
 {
 	lanes e = gelu_power(x), gate = 1.0f / (1.0f + e);
 	lanes inner = GELU_SCALE * (1.0f + 3.0f * GELU_CUBE * x * x);
-	return gate + x * gate * (e * gate) * inner;
+	lanes slope = gate + x * gate * (e * gate) * inner;
+	return pick((bits)(e > 5.18e21f), all(0), slope);
 }
 
 static void gelu_back(float *grad, const float *grad_y, const float *x, size_t n, bool more)

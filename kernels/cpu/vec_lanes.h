@@ -151,6 +151,14 @@ static inline lanes exponential(lanes x)
 	return p * (lanes)(((bits)t << 23) + (127u << 23));
 }
 
+/* exp(x) for a weight of a sum whose weights make 1 or more: below exp(-50), 0.  It adds nothing
+ * there, and a gradient times less than that may be denormal, at a hundred times the price of every
+ * instruction that meets it. */
+static inline lanes weight(lanes x)
+{
+	return pick((bits)(x < -50.0f), all(0), exponential(x));
+}
+
 /* Outside of the row nothing must be added: what the tail's unused lanes give is struck out. */
 static inline lanes first_lanes(lanes v, size_t n)
 {
