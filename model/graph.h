@@ -91,9 +91,9 @@ struct model_config {
 	uint32_t layers, width, heads, context, vocab;
 	bool tied; /* head shares the token embedding */
 	uint32_t n_shards;
-	uint32_t shard_first[GRAPH_SHARDS_MAX]; /* gpt: first layer (block) of each shard; [0] is 0.
-						 * Embeddings are in shard 0, final norm and head in
-						 * the last one */
+	/* First layer (block) of each shard; [0] is 0.  Embeddings or the stem are in shard 0,
+	 * final norm and head in the last one.  graph: not used, its nodes say where they are. */
+	uint32_t shard_first[GRAPH_SHARDS_MAX];
 	uint32_t kv_heads, hidden;   /* llama: key heads; width of the feed-forward network */
 	double rope_theta, norm_eps; /* llama; 0: 10000 and 1e-5.  gpt: norm_eps alone */
 	/* resnet: layers is the number of residual blocks, width the channels of the first stage

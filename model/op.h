@@ -28,10 +28,9 @@
  * rmsnorm        in: x [..,C], gain [C]; eps
  *                y = x / sqrt(mean of x^2 over C + eps) * gain
  *                saved R: 1 / sqrt(mean + eps) of each row; backward reads x, gain
- * rope           in: x [B,T,C]; heads, theta
- *                the pair (i, i + D/2) of each head, D = C/heads (even) and i < D/2, is turned by
- *                the angle (past + t) theta^(-2i/D): Hugging Face's halves, not neighbours.
- *                Backward reads nothing
+ * rope           in: x [B,T,C]; heads, theta.  With D = C/heads, even, and i < D/2: the pair
+ *                (i, i + D/2) of each head (Hugging Face's halves, not neighbours) is turned by
+ *                the angle (past + t) theta^(-2i/D)             backward reads nothing
  * swiglu         in: gate, up of one shape
  *                y = gate / (1 + exp(-gate)) up                 backward reads gate, up
  * relu           in: x
@@ -39,13 +38,12 @@
  * conv2d         in: x [N,C,H,W], weight [O,C,R,S], bias [O] or none; stride, pad (of zeros)
  *                y [N,O,(H + 2 pad - R)/stride + 1,(W + 2 pad - S)/stride + 1], the correlation
  *                                                               backward reads x, weight
- * batchnorm      in: x [N,C,H,W] or [N,C], gain [C], bias [C], buffers mean [C], var [C];
- *                eps, momentum
- *                y = (x - m) / sqrt(v + eps) * gain + bias.  In training m and v (divided by the
- *                count) are of each channel over this call's N,H,W, and mean += momentum (m -
- *                mean), var likewise from v count / (count - 1), or from v where count is 1.
- *                Elsewhere m and v are the buffers; a var below 0 counts as 0.
- *                saved 2C: m and 1 / sqrt(v + eps); backward, in training only, reads x, gain
+ * batchnorm      in: x [N,C,H,W] or [N,C], gain [C], bias [C], buffers mean [C], var [C]; eps,
+ *                momentum.  In training y = (x - m) / sqrt(v + eps) * gain + bias with m and v
+ *                (divided by the count) of each channel over this call's N,H,W, and
+ *                mean += momentum (m - mean), var likewise from v count / (count - 1), count > 1
+ *                (else v); elsewhere with the buffers (a var below 0 counts as 0)
+ *                saved 2C: m and 1 / sqrt(v + eps); backward reads x, gain
  * maxpool        in: x [N,C,H,W]; window, stride, pad < window (never the greatest)
  *                y [N,C,(H + 2 pad - window)/stride + 1,..]; the gradient goes to the first of
  *                equals in row-major order; NaN is the greatest  backward reads x, y
