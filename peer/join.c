@@ -15,6 +15,7 @@
 static struct {
 	const char *dir, *name, *backend;
 	int64_t threads, windows;
+	uint64_t memory;
 } opt;
 
 static const struct option_row rows[] = {
@@ -26,6 +27,8 @@ static const struct option_row rows[] = {
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
+	{"memory", OPTION_bytes, &opt.memory, "0", 0, 0,
+		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
 };
@@ -115,6 +118,7 @@ static enum err take_part(char *word, struct why *why)
 			.name = own_name(host),
 			.backend = opt.backend,
 			.threads = (unsigned)opt.threads,
+			.memory = opt.memory,
 			.windows = (uint64_t)opt.windows};
 		e = member_run(&how, why);
 	}

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/program.h"
 #include "base/progress.h"
 #include "base/signal.h"
@@ -25,7 +26,7 @@
 struct options {
 	const char *data, *dir, *init, *backend;
 	int64_t threads, tokens, windows;
-	uint64_t save_every;
+	uint64_t memory, save_every;
 };
 
 static struct options opt;
@@ -40,6 +41,8 @@ static const struct option_row rows[] = {
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
+	{"memory", OPTION_bytes, &opt.memory, "0", 0, 0,
+		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"tokens", OPTION_int, &opt.tokens, "0", 0, 1e18,
 		"stop after so many tokens; 0: the spec's total_tokens"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9, "validation windows to look at; 0: all"},
@@ -64,8 +67,9 @@ struct local {
 	struct statefile_series series;
 	struct trainer_validation last;
 	struct progress progress;
-	uint64_t cursor; /* next training sequence */
-	uint64_t end;    /* first sequence not trained on */
+	uint64_t *sequences; /* of a step */
+	uint64_t cursor;     /* next training sequence */
+	uint64_t end;        /* first sequence not trained on */
 	uint64_t saved_at_ns, saved_cursor;
 	double mean_loss;
 	int lock;
@@ -238,12 +242,10 @@ static enum err validate(struct local *l, struct why *why)
 static enum err step(struct local *l, struct why *why)
 {
 	const struct spec_train *train = &l->spec->train;
-	uint64_t *sequences = alloc_must_zero(train->batch, sizeof *sequences);
 	for (uint32_t i = 0; i < train->batch; i++)
-		sequences[i] = l->cursor + i;
+		l->sequences[i] = l->cursor + i;
 	double loss, lr = spec_lr(train, tokens_of(l, l->cursor + train->batch));
-	enum err e = trainer_step(l->trainer, sequences, lr, &loss, why);
-	free(sequences);
+	enum err e = trainer_step(l->trainer, l->sequences, lr, &loss, why);
 	if (e)
 		return e;
 	l->cursor += train->batch;
@@ -315,9 +317,12 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 		.corpus = l->data.corpus,
 		.backend = opt.backend,
 		.threads = (unsigned)opt.threads,
+		.training = true,
+		.memory = opt.memory,
 		.stop = asked};
 	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
 		return PROGRAM_failed;
+	l->sequences = alloc_must_zero(l->spec->train.batch, sizeof *l->sequences);
 	uint64_t step_tokens = spec_step_tokens(l->spec);
 	uint64_t total = opt.tokens ? (uint64_t)opt.tokens : l->spec->train.total_tokens;
 	l->end = (total + step_tokens - 1) / step_tokens * l->spec->train.batch;
@@ -335,10 +340,11 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 	if (e)
 		return e == ERR_interrupted ? stopped(l) : PROGRAM_failed;
 	char *path = statefile_path(&l->series, trainer_steps(l->trainer));
-	printf("local: done tokens=%llu steps=%llu val_loss=%.4f val_loss_token=%.4f state=%s\n",
+	printf("local: done tokens=%llu steps=%llu val_loss=%.4f val_loss_token=%.4f rss_mib=%.0f "
+	       "state=%s\n",
 		(unsigned long long)tokens_of(l, l->cursor),
 		(unsigned long long)trainer_steps(l->trainer), l->last.per_byte, l->last.per_token,
-		path);
+		(double)memory_peak() / 1048576, path);
 	free(path);
 	return PROGRAM_ok;
 }
@@ -372,6 +378,7 @@ int local_command(int argc, char **argv)
 	if (status == PROGRAM_failed)
 		status = program_fail(COMMAND_PROGRAM, argv[0], &why);
 	trainer_free(l.trainer);
+	free(l.sequences);
 	dataset_release(&l.data);
 	spec_free(l.spec);
 	if (l.lock >= 0)

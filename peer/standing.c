@@ -7,6 +7,7 @@
 #include "round/record.h"
 
 #define RAMP_STEPS 10
+#define VECTORS 6 /* beside the trainer: replica and its rule's state, error feedback, w */
 
 static enum err check_words(struct standing *s, struct why *why)
 {
@@ -46,6 +47,9 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 		.corpus = config->corpus,
 		.backend = config->backend,
 		.threads = config->threads,
+		.training = true,
+		.memory = config->memory,
+		.beside = VECTORS,
 		.stop = config->stop,
 		.arg = config->arg};
 	enum err e = check_words(s, why);

@@ -29,6 +29,7 @@ struct standing_config {
 	const char *dir; /* folder of the saved states */
 	const char *backend;
 	unsigned threads;
+	uint64_t memory;         /* as trainer.h has it */
 	bool (*stop)(void *arg); /* as trainer.h has it */
 	void *arg;
 };

@@ -1,10 +1,18 @@
 #include "peer/trainer.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "kernels/backend.h"
 #include "kernels/exec.h"
+#include "peer/fit.h"
+
+#define MIB 1048576.0
+/* Of what there is, so much stays with the system, which has needs of its own. */
+#define MEMORY_LEFT(available) ((64u << 20) + (available) / 32)
 
 struct trainer {
 	const struct spec *spec;
@@ -13,7 +21,9 @@ struct trainer {
 	struct device *device;
 	struct graph *graph; /* of a micro-batch */
 	struct params *params;
-	struct exec *step, *loss;  /* made when first needed */
+	struct exec *exec; /* made when first needed; trains, and evaluates */
+	struct fit_ask ask;
+	struct fit fit;
 	int32_t *tokens, *targets; /* of a whole batch */
 	uint64_t steps;
 	bool (*stop)(void *arg);
@@ -21,12 +31,12 @@ struct trainer {
 };
 
 /* A micro-batch, unless somebody wants it to end. */
-static enum err compute(struct trainer *t, struct exec *x, const struct exec_batch *batch,
-	double *loss, struct why *why)
+static enum err compute(
+	struct trainer *t, const struct exec_batch *batch, double *loss, struct why *why)
 {
 	if (t->stop && t->stop(t->arg))
 		return err_why(why, ERR_interrupted, "broken off");
-	return exec_whole(x, batch, loss, why);
+	return exec_whole(t->exec, batch, loss, why);
 }
 
 enum err trainer_backend(const char *name, const struct backend **out, struct why *why)
@@ -43,21 +53,95 @@ static enum err open_device(struct trainer *t, const struct trainer_config *conf
 	enum err e = trainer_backend(config->backend, &t->backend, why);
 	if (e)
 		return e;
-	struct backend_config how = {.threads = config->threads};
+	bool bf16 = config->spec->train.precision == SPEC_bf16;
+	struct backend_config how = {
+		.threads = config->threads, .precision = bf16 ? PRECISION_bf16 : PRECISION_float32};
 	return t->backend->open(&how, &t->device, why);
+}
+
+/* ---- a micro-batch that fits */
+
+static uint64_t may_take(const struct trainer_config *config)
+{
+	uint64_t held = memory_held(), available = memory_available("");
+	uint64_t left = MEMORY_LEFT(available), most = UINT64_MAX;
+	if (config->memory)
+		most = config->memory > held ? config->memory - held : 0;
+	available = available > left ? available - left : 0;
+	return most < available ? most : available;
+}
+
+static void tell_fit(const struct trainer *t)
+{
+	const struct spec_train *train = &t->spec->train;
+	bool again = t->fit.recompute && !train->recompute;
+	if (t->fit.micro_batch == train->micro_batch && !again)
+		return;
+	log_at(peer, 1,
+		"for lack of memory %u of %u sequences at a time (train.micro_batch)%s: %.0f MiB, "
+		"%.0f are there",
+		t->fit.micro_batch, train->micro_batch,
+		again ? ", values made again in backward" : "", (double)t->fit.bytes / MIB,
+		(double)t->ask.memory / MIB);
+}
+
+/* The first fit, or the next smaller one. */
+static enum err take_fit(struct trainer *t, const struct fit *below, struct why *why)
+{
+	struct graph *g = NULL;
+	struct fit fit;
+	enum err e = fit_find(&t->ask, below, &fit, why);
+	if (!e)
+		e = graph_build(&t->spec->model, fit.micro_batch, t->spec->train.seq, &g, why);
+	if (e)
+		return e;
+	graph_free(t->graph);
+	t->graph = g;
+	t->fit = fit;
+	tell_fit(t);
+	return ERR_OK;
+}
+
+/* The plan said that there is enough memory, but the system may have none left: then the next
+ * smaller micro-batch is taken. */
+static enum err need_exec(struct trainer *t, struct why *why)
+{
+	enum err e = ERR_OK;
+	struct why none;
+	while (!e && !t->exec) {
+		struct fit failed = t->fit;
+		e = exec_new(t->graph, t->params, fit_mode(t->ask.training, t->fit.recompute),
+			&t->exec, why);
+		if (e == ERR_nomem && !take_fit(t, &failed, &none))
+			e = ERR_OK;
+	}
+	return e;
+}
+
+/* ---- life */
+
+static enum err make_graph(struct trainer *t, const struct trainer_config *config, struct why *why)
+{
+	t->ask = (struct fit_ask){.spec = t->spec,
+		.backend = t->backend,
+		.device = t->device,
+		.training = config->training,
+		.beside = config->beside,
+		.memory = may_take(config)};
+	t->fit = (struct fit){.micro_batch = t->spec->train.micro_batch};
+	if (config->corpus)
+		return take_fit(t, NULL, why);
+	return graph_build(&t->spec->model, 1, t->spec->train.seq, &t->graph, why);
 }
 
 static enum err make_params(struct trainer *t, struct why *why)
 {
 	const struct spec_train *train = &t->spec->train;
-	enum err e = graph_build(&t->spec->model, train->micro_batch, train->seq, &t->graph, why);
-	if (e)
-		return e;
 	struct params_config how = {.backend = t->backend,
 		.device = t->device,
 		.graph = t->graph,
-		.training = t->corpus != NULL};
-	e = params_new(&how, &t->params, why);
+		.training = t->ask.training};
+	enum err e = params_new(&how, &t->params, why);
 	if (e)
 		return e;
 	if (params_init(t->params, t->graph, t->spec->seed))
@@ -80,6 +164,8 @@ enum err trainer_new(const struct trainer_config *config, struct trainer **out, 
 	t->arg = config->arg;
 	enum err e = open_device(t, config, why);
 	if (!e)
+		e = make_graph(t, config, why);
+	if (!e)
 		e = make_params(t, why);
 	if (e) {
 		trainer_free(t);
@@ -93,8 +179,7 @@ void trainer_free(struct trainer *t)
 {
 	if (!t)
 		return;
-	exec_free(t->step);
-	exec_free(t->loss);
+	exec_free(t->exec);
 	params_free(t->params);
 	graph_free(t->graph);
 	if (t->backend)
@@ -123,18 +208,19 @@ enum err trainer_step(
 	struct trainer *t, const uint64_t *sequences, double lr, double *loss, struct why *why)
 {
 	const struct spec_train *train = &t->spec->train;
-	enum err e = t->step ? ERR_OK : exec_new(t->graph, t->params, EXEC_train, &t->step, why);
+	assert(t->ask.training);
+	enum err e = need_exec(t, why);
 	if (!e)
 		e = draw(t, sequences, why);
 	*loss = 0;
 	params_keep_buffers(t->params);
-	for (uint32_t done = 0; !e && done < train->batch; done += train->micro_batch) {
+	for (uint32_t done = 0; !e && done < train->batch; done += t->fit.micro_batch) {
 		size_t at = (size_t)done * train->seq;
 		struct exec_batch batch = {.tokens = t->tokens + at,
 			.targets = t->targets + at,
 			.loss_rows = (uint64_t)train->batch * train->seq};
 		double part = 0;
-		e = compute(t, t->step, &batch, &part, why);
+		e = compute(t, &batch, &part, why);
 		*loss += part;
 	}
 	struct params_step how = {.lr = lr,
@@ -160,12 +246,11 @@ uint64_t trainer_steps(const struct trainer *t)
 	return t->steps;
 }
 
-/* Validation runs with the training micro-batch's shape, so that it needs no memory plan of its own
- * size. */
+/* Validation runs in the training executor, so that it needs no memory of its own. */
 static enum err validate_some(
 	struct trainer *t, uint64_t first, uint64_t n, double *sum, struct why *why)
 {
-	const uint32_t seq = t->spec->train.seq, b = t->spec->train.micro_batch;
+	const uint32_t seq = t->spec->train.seq, b = t->fit.micro_batch;
 	for (uint32_t i = 0; i < b; i++) {
 		int32_t *tokens = t->tokens + (size_t)i * seq,
 			*targets = t->targets + (size_t)i * seq;
@@ -178,9 +263,10 @@ static enum err validate_some(
 		for (uint32_t k = 0; i >= n && k < seq; k++)
 			targets[k] = -1;
 	}
-	struct exec_batch batch = {.tokens = t->tokens, .targets = t->targets};
+	struct exec_batch batch = {
+		.tokens = t->tokens, .targets = t->targets, .evaluate = t->ask.training};
 	double mean = 0;
-	enum err e = compute(t, t->loss, &batch, &mean, why);
+	enum err e = compute(t, &batch, &mean, why);
 	*sum += mean * (double)n * seq;
 	return e;
 }
@@ -189,13 +275,14 @@ enum err trainer_validate(
 	struct trainer *t, uint64_t max_windows, struct trainer_validation *out, struct why *why)
 {
 	*out = (struct trainer_validation){0};
-	const uint32_t seq = t->spec->train.seq, b = t->spec->train.micro_batch;
+	const uint32_t seq = t->spec->train.seq;
 	uint64_t windows = corpus_sequences(t->corpus, CORPUS_validation, seq);
 	if (max_windows && windows > max_windows)
 		windows = max_windows;
 	if (!windows)
 		return ERR_OK;
-	enum err e = t->loss ? ERR_OK : exec_new(t->graph, t->params, EXEC_loss, &t->loss, why);
+	enum err e = need_exec(t, why);
+	const uint32_t b = t->fit.micro_batch; /* now it is settled */
 	double sum = 0;
 	for (uint64_t at = 0; !e && at < windows; at += b)
 		e = validate_some(t, at, windows - at < b ? windows - at : b, &sum, why);

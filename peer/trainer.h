@@ -1,8 +1,8 @@
 /*
  * One peer's replica of the model at work: the working copy on a device, its AdamW moments, and the
  * inner step.  Knows sequence numbers and nothing of rounds or networks; `local` and `join` both
- * drive it.  Same spec, same sequence numbers, same learning rates: same bits, whatever the number
- * of threads.  One thread at a time.
+ * drive it.  Same spec, same sequence numbers, same learning rates, same micro-batch: same bits,
+ * whatever the number of threads.  One thread at a time.
  */
 #ifndef PEER_TRAINER_H
 #define PEER_TRAINER_H
@@ -19,8 +19,14 @@ struct trainer;
 struct trainer_config {
 	const struct spec *spec;     /* borrowed, outlives the trainer */
 	const struct corpus *corpus; /* borrowed; NULL: for generation only */
+	bool training;               /* else only what validation and generation need */
 	const char *backend;         /* "cpu", "ref" */
 	unsigned threads;            /* 0: one per core allowed */
+	/* Bytes that this process may hold, if the system has them; 0: all it has.  The micro-batch
+	 * is made to fit (fit.h), and a line of the log says so where it is not the spec's. beside:
+	 * as fit.h has it. */
+	uint64_t memory;
+	uint32_t beside;
 	/* Asked between micro-batches; true: break off with ERR_interrupted.  NULL: never. */
 	bool (*stop)(void *arg);
 	void *arg;
@@ -30,7 +36,8 @@ struct trainer_config {
 struct backend;
 enum err trainer_backend(const char *name, const struct backend **out, struct why *why) MUST_CHECK;
 
-/* Parameters are those of the spec's seed, moments zero, no step done. */
+/* Parameters are those of the spec's seed, moments zero, no step done.  ERR_nomem with a sentence
+ * when not even one sequence at a time fits. */
 enum err trainer_new(
 	const struct trainer_config *config, struct trainer **out, struct why *why) MUST_CHECK;
 void trainer_free(struct trainer *t); /* NULL-safe */
@@ -71,7 +78,7 @@ enum err trainer_load(struct trainer *t, const struct statefile *from, bool mome
 	struct why *why) MUST_CHECK;
 
 struct params *trainer_params(struct trainer *t);
-const struct graph *trainer_graph(const struct trainer *t); /* of a training micro-batch */
+const struct graph *trainer_graph(const struct trainer *t); /* of a micro-batch; until a step */
 void trainer_describe(const struct trainer *t, char *out, size_t size);
 
 #endif

@@ -302,6 +302,7 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 		.dir = config->dir,
 		.backend = config->backend,
 		.threads = config->threads,
+		.memory = config->memory,
 		.stop = unwanted,
 		.arg = w};
 	enum err e = standing_new(&how, &w->standing, why);

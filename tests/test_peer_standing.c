@@ -92,8 +92,11 @@ static void alone_with_plain_averaging_it_is_the_trainer(void **state)
 	struct standing *s = help_peer_begin(&p, 1, "a");
 	for (uint32_t round = 0; round < 4; round++)
 		help_peer_play(&p, &s, 1);
-	struct trainer_config how = {
-		.spec = p.spec, .corpus = p.data.corpus, .backend = "cpu", .threads = 1};
+	struct trainer_config how = {.spec = p.spec,
+		.corpus = p.data.corpus,
+		.training = true,
+		.backend = "cpu",
+		.threads = 1};
 	struct trainer *t = NULL;
 	fine(trainer_new(&how, &t, &why));
 	for (uint64_t at = 0; at < p.cursor; at += p.spec->train.batch) {

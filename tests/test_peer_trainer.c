@@ -23,8 +23,11 @@ static void fine(enum err e)
 
 static struct trainer *make(const struct help_peer *p, unsigned threads)
 {
-	struct trainer_config how = {
-		.spec = p->spec, .corpus = p->data.corpus, .backend = "cpu", .threads = threads};
+	struct trainer_config how = {.spec = p->spec,
+		.corpus = p->data.corpus,
+		.training = true,
+		.backend = "cpu",
+		.threads = threads};
 	struct trainer *t = NULL;
 	fine(trainer_new(&how, &t, &why));
 	return t;
@@ -257,6 +260,7 @@ static void a_step_that_is_broken_off_did_not_happen(void **state)
 	help_peer_open(&p, NULL);
 	struct trainer_config how = {.spec = p.spec,
 		.corpus = p.data.corpus,
+		.training = true,
 		.backend = "cpu",
 		.threads = 1,
 		.stop = after_some,
@@ -282,8 +286,11 @@ static void no_memory_is_said(void **state)
 	(void)state;
 	struct help_peer p;
 	help_peer_open(&p, NULL);
-	struct trainer_config how = {
-		.spec = p.spec, .corpus = p.data.corpus, .backend = "cpu", .threads = 1};
+	struct trainer_config how = {.spec = p.spec,
+		.corpus = p.data.corpus,
+		.training = true,
+		.backend = "cpu",
+		.threads = 1};
 	enum err e = ERR_nomem;
 	long n = 1;
 	for (; e; n++) {
@@ -296,6 +303,83 @@ static void no_memory_is_said(void **state)
 		trainer_free(t);
 	}
 	assert_true(n > 3);
+	help_peer_release(&p);
+}
+
+/* ---- memory */
+
+static uint64_t sum_of_losses(struct trainer *t, uint64_t steps)
+{
+	double sum = 0;
+	uint64_t bits;
+	for (uint64_t i = 0; i < steps; i++)
+		sum += step(t, i);
+	memcpy(&bits, &sum, sizeof bits);
+	return bits;
+}
+
+/* Less memory than the spec's micro-batch takes: it trains as one with the smaller one does, and
+ * so does one whose memory turns out not to be there. */
+static void a_smaller_micro_batch_is_taken_for_lack_of_memory(void **state)
+{
+	(void)state;
+	static const char *const two[] = {"train.micro_batch=2", NULL},
+				 *const four[] = {"train.micro_batch=4", NULL};
+	struct help_peer p[2];
+	help_peer_open(&p[0], two);
+	help_peer_open(&p[1], four);
+	struct trainer *middle = make(&p[0], 1), *t = NULL;
+	struct trainer_config how = {.spec = p[1].spec,
+		.corpus = p[1].data.corpus,
+		.training = true,
+		.backend = "cpu",
+		.threads = 1};
+	how.memory = 1; /* the sentence tells what the least is */
+	assert_int_equal(trainer_new(&how, &t, &why), ERR_nomem);
+	help_peer_told(&why, ERR_nomem, "1 at a time, takes");
+	how.memory = 0;
+	fine(trainer_new(&how, &t, &why));
+	alloc_fail_at(2); /* of making the executor */
+	uint64_t got = sum_of_losses(t, 3);
+	alloc_fail_at(0);
+	assert_true(got == sum_of_losses(middle, 3));
+	same(t, middle);
+	trainer_free(t);
+	trainer_free(middle);
+	for (int i = 0; i < 2; i++)
+		help_peer_release(&p[i]);
+}
+
+/* The same losses, and the same statistics of AdamW. */
+static void recomputing_changes_no_bit(void **state)
+{
+	(void)state;
+	static const char *const again[] = {"train.recompute=true", NULL};
+	struct help_peer a, b;
+	help_peer_open(&a, NULL);
+	help_peer_open(&b, again);
+	struct trainer *x = make(&a, 1), *y = make(&b, 1);
+	assert_true(sum_of_losses(x, 3) == sum_of_losses(y, 3));
+	same(x, y);
+	trainer_free(x);
+	trainer_free(y);
+	help_peer_release(&a);
+	help_peer_release(&b);
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+	(void)state;
+	struct help_peer p;
+	struct trainer_validation v;
+	help_peer_open(&p, NULL);
+	struct trainer *t = make(&p, 2);
+	step(t, 0);
+	alloc_fail_at(1);
+	step(t, 1);
+	fine(trainer_validate(t, 0, &v, &why));
+	alloc_fail_at(0);
+	trainer_free(t);
 	help_peer_release(&p);
 }
 
@@ -373,6 +457,9 @@ int main(void)
 		TEST(what_is_not_finite_is_refused),
 		TEST(a_step_that_is_broken_off_did_not_happen),
 		TEST(no_memory_is_said),
+		TEST(a_smaller_micro_batch_is_taken_for_lack_of_memory),
+		TEST(recomputing_changes_no_bit),
+		TEST(a_step_allocates_nothing),
 		TEST(a_device_that_is_not_there_is_named),
 		TEST(a_last_micro_batch_that_is_not_full_counts_what_it_has),
 		TEST(all_windows_are_all),
