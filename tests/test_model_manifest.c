@@ -95,7 +95,7 @@ static void lies_are_refused(void **state)
 			"train.tokens"},
 		{MANIFEST(NATS, SPLIT(SHARD(524, 500), 499, 500), NONE, "256"), ERR_syntax,
 			"train.text_bytes"},
-		{MANIFEST(NATS, SPLIT(SHARD(524, 500), 64001, 500), NONE, "256"), ERR_syntax,
+		{MANIFEST(NATS, SPLIT(SHARD(524, 500), 256001, 500), NONE, "256"), ERR_syntax,
 			"train.text_bytes"},
 		{MANIFEST(NATS, ONE, SPLIT("7", 0, 0), "256"), ERR_syntax, "validation.shards[0]"},
 		{MANIFEST(NATS, ONE, SPLIT("{\"bytes\":25,\"hash\":\"xy\",\"tokens\":1}", 1, 1),
