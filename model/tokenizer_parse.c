@@ -61,8 +61,7 @@ static enum err read_word(
 			TOKENIZER_TOKEN_MAX);
 	const char *end = at + len;
 	if (special)
-		return vocabulary_add_word(v, at, len, true) ? no_memory(why)
-									    : ERR_OK;
+		return vocabulary_add_word(v, at, len, true) ? no_memory(why) : ERR_OK;
 	while (at < end && n < sizeof word)
 		if (!bytechar_get(&at, end, &word[n++]))
 			return err_why(why, ERR_syntax,
