@@ -245,7 +245,7 @@ void cpu_attention(struct device *d, const struct kernel_call *c)
 		s.grad_v = in[2];
 		s.grad_y = s.y;
 		s.grad_y.at = cpu_at(c->grad_out);
-		attention_backward(&s);
+		attention_back(&s);
 		return;
 	}
 	if (c->cache.mem)

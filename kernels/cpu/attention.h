@@ -42,7 +42,7 @@ struct attention_place {
 	uint64_t q, n_q, k, n_k;
 };
 
-void attention_backward(struct attention *s);
+void attention_back(struct attention *s);
 
 static inline uint64_t attention_least(uint64_t a, uint64_t b)
 {

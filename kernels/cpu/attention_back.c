@@ -248,7 +248,7 @@ static void part_queries_backward(void *arg, size_t tile, unsigned thread)
 	}
 }
 
-void attention_backward(struct attention *s)
+void attention_back(struct attention *s)
 {
 	uint64_t heads = (uint64_t)s->form.batch * s->form.heads;
 	uint64_t kv_heads = (uint64_t)s->form.batch * s->form.kv_heads;

@@ -1,4 +1,4 @@
-#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/conv.h"
 #include <string.h>
 
 /*

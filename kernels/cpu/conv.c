@@ -1,5 +1,5 @@
 #include <string.h>
-#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/conv.h"
 
 /* Columns of a set, and places of an image from which it is worth working on one image alone.
  * With the block sizes of conv2d.c both factors of a product fit into the scratch. */

@@ -4,8 +4,8 @@
  * only the rows and columns that a tile works on.  The columns come in sets: a part of one image's
  * places or, where an image has few, all places of several images, so that products stay large.
  */
-#ifndef KERNELS_CPU_CONV2D_H
-#define KERNELS_CPU_CONV2D_H
+#ifndef KERNELS_CPU_CONV_H
+#define KERNELS_CPU_CONV_H
 #include "kernels/cpu/cpu.h"
 
 struct conv {
