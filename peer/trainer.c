@@ -13,6 +13,8 @@
 #define MIB 1048576.0
 /* Of what there is, so much stays with the system, which has needs of its own. */
 #define MEMORY_LEFT(available) ((64u << 20) + (available) / 32)
+/* Of what the process may hold, so much is code, and buffers of libraries. */
+#define MEMORY_PROGRAM (64u << 20)
 
 struct trainer {
 	const struct spec *spec;
@@ -63,7 +65,7 @@ static enum err open_device(struct trainer *t, const struct trainer_config *conf
 
 static uint64_t may_take(const struct trainer_config *config)
 {
-	uint64_t held = memory_held(), available = memory_available("");
+	uint64_t held = MEMORY_PROGRAM + memory_held(), available = memory_available("");
 	uint64_t left = MEMORY_LEFT(available), most = UINT64_MAX;
 	if (config->memory)
 		most = config->memory > held ? config->memory - held : 0;
