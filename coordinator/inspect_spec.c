@@ -107,7 +107,7 @@ static void show_train(const struct spec_train *t)
 	row("train.warmup_tokens", "%llu", (unsigned long long)t->warmup_tokens);
 	row("train.total_tokens", "%llu", (unsigned long long)t->total_tokens);
 	row("train.final_lr", "%g", t->final_lr);
-	row("train.precision", "%s", t->precision == SPEC_bf16 ? "bf16" : "float32");
+	row("train.precision", "%s", t->precision == PRECISION_bf16 ? "bf16" : "float32");
 	row("train.recompute", "%s", t->recompute ? "true" : "false");
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "model/graph.h"
+#include "model/precision.h"
 
 /* ref64 is ref compiled for double: the definition, and what finite differences are taken with. */
 #define BACKEND_LIST(X) X(ref) X(ref64) X(cpu)
@@ -33,8 +34,7 @@ struct kernel_call {
 	const struct graph *graph;
 	const struct node *node;
 	bool backward;
-	bool train; /* forward: of a training step, so that batchnorm takes the batch's statistics
-		     */
+	bool train; /* forward: batchnorm takes the batch's statistics, as in a training step */
 	bool again; /* forward: a repeat for backward; buffers stay as they are */
 	struct view in[NODE_IN_MAX];
 	struct view out;
@@ -61,19 +61,10 @@ struct adamw_call {
 	uint64_t step;
 };
 
-/* Of matrix products: bf16 rounds both factors of "linear", forward and backward, to bfloat16 and
- * adds up in float32; results, parameters and every other op are float32 either way.  A backend
- * that cannot, or for which it does not pay (small products), stays with float32. */
-#define PRECISION_LIST(X) X(float32) X(bf16)
-
-enum precision {
-#define X(name) PRECISION_##name,
-	PRECISION_LIST(X)
-#undef X
-};
-
 struct backend_config {
 	unsigned threads; /* 0: one per core allowed */
+	/* A backend that cannot, or for which it does not pay (small products), stays with float32.
+	 */
 	enum precision precision;
 };
 

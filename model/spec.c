@@ -10,7 +10,9 @@
 
 #define TOKENS_MAX 1000000000000000 /* exact as a double, and more than anybody trains on */
 
-static const char *const precisions[] = {[SPEC_float32] = "float32", [SPEC_bf16] = "bf16", NULL};
+#define X(name) #name,
+static const char *const precisions[] = {PRECISION_LIST(X) NULL};
+#undef X
 static const char *const modes[] = {[SPEC_fixed] = "fixed", [SPEC_timed] = "timed", NULL};
 
 /* ---- the members, section by section.  Each reader notes its mistakes and goes on.  What depends
@@ -60,8 +62,8 @@ static void read_train(struct json_in *in, struct spec_train *t, const struct mo
 	t->eps = spec_in_real_or(in, "eps", 1e-16, 1, 1e-8);
 	t->weight_decay = spec_in_real_or(in, "weight_decay", 0, 10, 0.1);
 	t->clip = spec_in_real_or(in, "clip", 0, 1e9, 1);
-	t->precision = (enum spec_precision)json_get_choice(
-		in, "precision", precisions, precisions[SPEC_float32]);
+	t->precision = (enum precision)json_get_choice(
+		in, "precision", precisions, precisions[PRECISION_float32]);
 	t->recompute = json_get_flag(in, "recompute", &off);
 }
 

@@ -14,14 +14,13 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "model/graph.h"
+#include "model/precision.h"
 
 #define SPEC_MAX_BYTES (1u << 20)
 #define SPEC_VERSION 1
 #define SPEC_NAME 64
 #define SPEC_MISTAKES_MAX (1u << 16) /* room for mistakes that is always enough to be useful */
 
-/* Of matrix products; parameters and everything else are float32 either way. */
-enum spec_precision { SPEC_float32, SPEC_bf16 };
 enum spec_mode { SPEC_fixed /* steps per peer and round */, SPEC_timed /* seconds per round */ };
 
 struct spec_train {
@@ -32,8 +31,8 @@ struct spec_train {
 	double clip;                          /* of each shard's gradient norm; 0: none */
 	uint64_t warmup_tokens, total_tokens; /* of the whole run, all peers together */
 	double final_lr;                      /* as a fraction of lr, reached at total_tokens */
-	enum spec_precision precision;
-	bool recompute; /* values between blocks are made again in backward, to save memory */
+	enum precision precision;
+	bool recompute; /* values inside blocks are made again in backward, to save memory */
 };
 
 struct spec_round {
@@ -69,7 +68,7 @@ struct spec {
 	/* data: hash of the manifest's canonical text.  Zero in a template that names no data yet:
 	 * whoever trains refuses that. */
 	struct hash manifest;
-	struct hash init; /* initial weights: hash of a safetensors file; zero: from the seed */
+	struct hash init; /* initial weights, by their hash (weightset.h); zero: from the seed */
 	struct spec_train train;
 	struct spec_round round;
 	struct spec_outer outer;

@@ -55,9 +55,8 @@ static enum err open_device(struct trainer *t, const struct trainer_config *conf
 	enum err e = trainer_backend(config->backend, &t->backend, why);
 	if (e)
 		return e;
-	bool bf16 = config->spec->train.precision == SPEC_bf16;
 	struct backend_config how = {
-		.threads = config->threads, .precision = bf16 ? PRECISION_bf16 : PRECISION_float32};
+		.threads = config->threads, .precision = config->spec->train.precision};
 	return t->backend->open(&how, &t->device, why);
 }
 

@@ -97,12 +97,12 @@ static void read_how_to_compute(void **state)
 {
 	(void)state;
 	struct spec *s = load(NULL, 0);
-	assert_int_equal(s->train.precision, SPEC_float32);
+	assert_int_equal(s->train.precision, PRECISION_float32);
 	assert_false(s->train.recompute);
 	spec_free(s);
 	static const char *const sets[] = {"train.precision=bf16", "train.recompute=true"};
 	s = load(sets, 2);
-	assert_int_equal(s->train.precision, SPEC_bf16);
+	assert_int_equal(s->train.precision, PRECISION_bf16);
 	assert_true(s->train.recompute);
 	spec_free(s);
 }
