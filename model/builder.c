@@ -4,6 +4,25 @@
 
 #define WIDTH_MAX (1u << 20)
 
+/* ---- defaults */
+
+double builder_norm_eps(const struct model_config *m)
+{
+	return m->norm_eps > 0 ? m->norm_eps : BUILDER_NORM_EPS;
+}
+
+double builder_rope_theta(const struct model_config *m)
+{
+	return m->rope_theta > 0 ? m->rope_theta : BUILDER_ROPE_THETA;
+}
+
+uint32_t builder_kv_heads(const struct model_config *m)
+{
+	return m->kv_heads ? m->kv_heads : m->heads;
+}
+
+/* ---- shapes */
+
 struct shape builder_vector(uint32_t n)
 {
 	return shape_make(1, n, 1, 1, 1);

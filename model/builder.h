@@ -10,7 +10,9 @@
 
 #define BUILDER_LAYERS_MAX (GRAPH_NODES_MAX / 16)
 #define BUILDER_INIT_STD 0.02 /* of matrices in language models (GPT-2) */
+/* Defaults of the spec: part of its format. */
 #define BUILDER_NORM_EPS 1e-5
+#define BUILDER_ROPE_THETA 10000.0
 
 struct builder {
 	struct graph *g;
@@ -18,6 +20,11 @@ struct builder {
 	uint32_t layer, shard; /* where building stands */
 	char block[48];        /* begins the names of its parameters: "h.3." */
 };
+
+/* What a config says, or its default where it says 0. */
+double builder_norm_eps(const struct model_config *m);
+double builder_rope_theta(const struct model_config *m);
+uint32_t builder_kv_heads(const struct model_config *m);
 
 struct shape builder_vector(uint32_t n);
 struct shape builder_matrix(uint32_t rows, uint32_t columns);

@@ -16,8 +16,7 @@ static uint32_t norm(struct builder *b, const char *part, uint32_t x)
 	struct shape s = builder_vector(b->m->width);
 	uint32_t gain = part_param(b, part, "weight", s, INIT_one, 0);
 	uint32_t bias = part_param(b, part, "bias", s, INIT_zero, 0);
-	double eps = b->m->norm_eps > 0 ? b->m->norm_eps : BUILDER_NORM_EPS;
-	const struct node attrs = {.eps = (float)eps};
+	const struct node attrs = {.eps = (float)builder_norm_eps(b->m)};
 	return graph_node(
 		b->g, b->shard, OP_layernorm, (const uint32_t[]){x, gain, bias}, 3, &attrs);
 }

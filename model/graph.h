@@ -43,8 +43,7 @@ struct tensor {
 	enum init_kind init; /* parameters */
 	float init_std;
 	bool decay;  /* parameters: weight decay applies (matrices and kernels only) */
-	bool buffer; /* parameters: running statistics, which forward changes and no gradient does
-		      */
+	bool buffer; /* parameters: running statistics, changed by forward, by no gradient */
 };
 
 struct node {
@@ -94,8 +93,8 @@ struct model_config {
 	/* First layer (block) of each shard; [0] is 0.  Embeddings or the stem are in shard 0,
 	 * final norm and head in the last one.  graph: not used, its nodes say where they are. */
 	uint32_t shard_first[GRAPH_SHARDS_MAX];
-	uint32_t kv_heads, hidden;   /* llama: key heads; width of the feed-forward network */
-	double rope_theta, norm_eps; /* llama; 0: 10000 and 1e-5.  gpt: norm_eps alone */
+	uint32_t kv_heads, hidden;   /* llama: key heads (0: heads); width of the feed-forward */
+	double rope_theta, norm_eps; /* llama; 0: builder.h has defaults.  gpt: norm_eps alone */
 	/* resnet: layers is the number of residual blocks, width the channels of the first stage
 	 * (64), vocab the classes. */
 	uint32_t blocks[MODEL_STAGES]; /* residual blocks of each stage; 0: no such stage */
@@ -122,9 +121,8 @@ uint32_t graph_node(struct graph *g, uint32_t shard, enum op op, const uint32_t 
  * a block's border, and make its values again before its backward. */
 void graph_block(struct graph *g);
 /* Lays the parameters out (matrices first, in order of their making, then vectors, then buffers),
- * and checks
- * the whole: shards contiguous and not empty, every tensor but loss and logits used, names unique,
- * loss one element.  On failure the caller still owns g. */
+ * and checks the whole: shards contiguous and not empty, every tensor but loss and logits used,
+ * names unique, loss one element.  On failure the caller still owns g. */
 enum err graph_finish(struct graph *g, struct why *why) MUST_CHECK;
 void graph_free(struct graph *g);
 

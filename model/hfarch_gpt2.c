@@ -1,21 +1,20 @@
 #include <string.h>
+#include "model/builder.h"
 #include "model/hfarch.h"
 
-#define LAYERS_MAX 4096u
 #define WIDTH_MAX (1u << 20)
-#define NORM_EPS 1e-5
 
 static void read(struct json_in *in, struct model_config *m)
 {
 	/* One function under two names. */
 	static const char *const gelu[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
-	m->layers = hfarch_number(in, "n_layer", LAYERS_MAX, 0);
+	m->layers = hfarch_number(in, "n_layer", BUILDER_LAYERS_MAX, 0);
 	m->width = hfarch_number(in, "n_embd", WIDTH_MAX, 0);
-	m->heads = hfarch_number(in, "n_head", LAYERS_MAX, 0);
+	m->heads = hfarch_number(in, "n_head", WIDTH_MAX, 0);
 	m->context = hfarch_number(in, "n_positions", WIDTH_MAX, 0);
 	m->vocab = hfarch_number(in, "vocab_size", WIDTH_MAX, 0);
 	m->tied = hfarch_flag(in, "tie_word_embeddings", true);
-	m->norm_eps = hfarch_real(in, "layer_norm_epsilon", NORM_EPS);
+	m->norm_eps = hfarch_real(in, "layer_norm_epsilon", BUILDER_NORM_EPS);
 	hfarch_must_be(in, "activation_function", gelu);
 	uint32_t inner = hfarch_number(in, "n_inner", UINT32_MAX, 4 * m->width);
 	if (inner != 4 * m->width)
@@ -34,9 +33,8 @@ static json_t *write(const struct model_config *m)
 		"activation_function", "gelu_new", "vocab_size", (json_int_t)m->vocab,
 		"n_positions", (json_int_t)m->context, "n_embd", (json_int_t)m->width, "n_layer",
 		(json_int_t)m->layers, "n_head", (json_int_t)m->heads, "layer_norm_epsilon",
-		m->norm_eps > 0 ? m->norm_eps : NORM_EPS, "tie_word_embeddings", m->tied,
-		"bos_token_id", "eos_token_id", "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop",
-		0.0);
+		builder_norm_eps(m), "tie_word_embeddings", m->tied, "bos_token_id", "eos_token_id",
+		"attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0);
 }
 
 static bool is_in_block(const char *bare)

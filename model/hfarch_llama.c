@@ -1,18 +1,16 @@
 #include <string.h>
+#include "model/builder.h"
 #include "model/hfarch.h"
 
-#define LAYERS_MAX 4096u
 #define WIDTH_MAX (1u << 20)
 #define CONTEXT 2048u
-#define NORM_EPS 1e-6 /* transformers' default; a spec's is 1e-5 */
-#define SPEC_NORM_EPS 1e-5
-#define THETA 10000.0
+#define NORM_EPS 1e-6 /* transformers' default; a spec's is BUILDER_NORM_EPS */
 #define THETA_MAX 1e12
 
 /* Newer versions keep theta inside "rope_parameters". */
 static double read_theta(struct json_in *in)
 {
-	double theta = hfarch_real(in, "rope_theta", THETA);
+	double theta = hfarch_real(in, "rope_theta", BUILDER_ROPE_THETA);
 	hfarch_refuse(in, "rope_scaling", "must be null: positions are not scaled");
 	if (!hfarch_given(in, "rope_parameters"))
 		return theta;
@@ -42,10 +40,10 @@ static void refuse_others(struct json_in *in)
 static void read(struct json_in *in, struct model_config *m)
 {
 	static const char *const silu[] = {"silu", "swish", NULL};
-	m->layers = hfarch_number(in, "num_hidden_layers", LAYERS_MAX, 0);
+	m->layers = hfarch_number(in, "num_hidden_layers", BUILDER_LAYERS_MAX, 0);
 	m->width = hfarch_number(in, "hidden_size", WIDTH_MAX, 0);
-	m->heads = hfarch_number(in, "num_attention_heads", LAYERS_MAX, 0);
-	m->kv_heads = hfarch_number(in, "num_key_value_heads", LAYERS_MAX, m->heads);
+	m->heads = hfarch_number(in, "num_attention_heads", WIDTH_MAX, 0);
+	m->kv_heads = hfarch_number(in, "num_key_value_heads", WIDTH_MAX, m->heads);
 	m->hidden = hfarch_number(in, "intermediate_size", WIDTH_MAX, 0);
 	m->context = hfarch_number(in, "max_position_embeddings", WIDTH_MAX, CONTEXT);
 	m->vocab = hfarch_number(in, "vocab_size", WIDTH_MAX, 0);
@@ -69,10 +67,9 @@ static json_t *write(const struct model_config *m)
 		(json_int_t)m->context, "hidden_size", (json_int_t)m->width, "intermediate_size",
 		(json_int_t)m->hidden, "num_hidden_layers", (json_int_t)m->layers,
 		"num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
-		(json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "rms_norm_eps",
-		m->norm_eps > 0 ? m->norm_eps : SPEC_NORM_EPS, "rope_theta",
-		m->rope_theta > 0 ? m->rope_theta : THETA, "tie_word_embeddings", m->tied,
-		"attention_bias", 0, "mlp_bias", 0, "bos_token_id", "eos_token_id");
+		(json_int_t)builder_kv_heads(m), "rms_norm_eps", builder_norm_eps(m), "rope_theta",
+		builder_rope_theta(m), "tie_word_embeddings", m->tied, "attention_bias", 0,
+		"mlp_bias", 0, "bos_token_id", "eos_token_id");
 }
 
 static bool is_turned(const char *bare)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/builder.h"
 #include "model/hfarch.h"
 #include "model/hfconfig.h"
 #include "model/weightset.h"
@@ -225,11 +226,6 @@ const char *hfmodel_run(const struct hfmodel *m)
 
 /* ---- the spec's model */
 
-static double or_else(double v, double usual)
-{
-	return v > 0 ? v : usual;
-}
-
 enum err hfmodel_suits(const struct hfmodel *m, const struct model_config *spec, struct why *why)
 {
 	const struct model_config *c = &m->config;
@@ -249,10 +245,10 @@ enum err hfmodel_suits(const struct hfmodel *m, const struct model_config *spec,
 		{"vocab", c->vocab, spec->vocab},
 		{"context", llama ? 0 : c->context, llama ? 0 : spec->context},
 		{"tied", c->tied, spec->tied},
-		{"norm_eps", or_else(c->norm_eps, 1e-5), or_else(spec->norm_eps, 1e-5)},
-		{"kv_heads", or_else(c->kv_heads, c->heads), or_else(spec->kv_heads, spec->heads)},
+		{"norm_eps", builder_norm_eps(c), builder_norm_eps(spec)},
+		{"kv_heads", builder_kv_heads(c), builder_kv_heads(spec)},
 		{"hidden", c->hidden, spec->hidden},
-		{"rope_theta", or_else(c->rope_theta, 10000), or_else(spec->rope_theta, 10000)},
+		{"rope_theta", builder_rope_theta(c), builder_rope_theta(spec)},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (rows[i].is < rows[i].must || rows[i].is > rows[i].must)

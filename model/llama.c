@@ -2,13 +2,11 @@
 #include "model/builder.h"
 
 #define HIDDEN_MAX (1u << 22)
-#define ROPE_THETA 10000.0
 
 static uint32_t norm(struct builder *b, const char *part, uint32_t x)
 {
 	uint32_t gain = builder_param(b, part, builder_vector(b->m->width), INIT_one, 0);
-	double eps = b->m->norm_eps > 0 ? b->m->norm_eps : BUILDER_NORM_EPS;
-	const struct node attrs = {.eps = (float)eps};
+	const struct node attrs = {.eps = (float)builder_norm_eps(b->m)};
 	return graph_node(b->g, b->shard, OP_rmsnorm, (const uint32_t[]){x, gain}, 2, &attrs);
 }
 
@@ -21,27 +19,22 @@ static uint32_t linear(
 
 static uint32_t rope(struct builder *b, uint32_t x, uint32_t heads)
 {
-	double theta = b->m->rope_theta > 0 ? b->m->rope_theta : ROPE_THETA;
-	const struct node attrs = {.heads = heads, .theta = (float)theta};
+	const struct node attrs = {.heads = heads, .theta = (float)builder_rope_theta(b->m)};
 	return graph_node(b->g, b->shard, OP_rope, &x, 1, &attrs);
-}
-
-static uint32_t kv_heads(const struct model_config *m)
-{
-	return m->kv_heads ? m->kv_heads : m->heads;
 }
 
 static uint32_t attention(struct builder *b, uint32_t x)
 {
 	const struct model_config *m = b->m;
 	struct shape q_weight = builder_matrix(m->width, m->width);
-	struct shape kv_weight = builder_matrix(m->width / m->heads * kv_heads(m), m->width);
+	struct shape kv_weight =
+		builder_matrix(m->width / m->heads * builder_kv_heads(m), m->width);
 	uint32_t q = linear(b, "self_attn.q_proj.weight", x, q_weight, BUILDER_INIT_STD);
 	uint32_t k = linear(b, "self_attn.k_proj.weight", x, kv_weight, BUILDER_INIT_STD);
 	uint32_t v = linear(b, "self_attn.v_proj.weight", x, kv_weight, BUILDER_INIT_STD);
 	q = rope(b, q, m->heads);
-	k = rope(b, k, kv_heads(m));
-	const struct node attrs = {.heads = m->heads, .kv_heads = kv_heads(m)};
+	k = rope(b, k, builder_kv_heads(m));
+	const struct node attrs = {.heads = m->heads, .kv_heads = builder_kv_heads(m)};
 	uint32_t y =
 		graph_node(b->g, b->shard, OP_attention, (const uint32_t[]){q, k, v}, 3, &attrs);
 	return linear(b, "self_attn.o_proj.weight", y, q_weight, builder_residual_std(m));
@@ -69,9 +62,9 @@ static enum err check(const struct model_config *m, uint32_t batch, uint32_t seq
 	enum err e = builder_check_language(m, batch, seq, why);
 	if (e)
 		return e;
-	if (m->heads % kv_heads(m))
+	if (m->heads % builder_kv_heads(m))
 		return err_why(why, ERR_range, "model.kv_heads: %u does not divide the %u heads",
-			kv_heads(m), m->heads);
+			builder_kv_heads(m), m->heads);
 	if (m->width / m->heads % 2)
 		return err_why(why, ERR_range,
 			"model.heads: a head has %u numbers, must be even: positions turn pairs",

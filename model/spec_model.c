@@ -1,13 +1,12 @@
 #include "model/spec_model.h"
 #include <string.h>
+#include "model/builder.h"
 #include "model/spec_in.h"
 #include "model/usergraph.h"
 
-#define LAYERS_MAX 4096 /* keeps the graph below GRAPH_NODES_MAX */
 #define WIDTH_MAX (1u << 16)
 #define TOKENS_MAX (1u << 20) /* of a vocabulary, and of a sequence */
 #define IMAGE_MAX 4096
-#define NORM_EPS 1e-5
 
 #define X(name, file) #name,
 static const char *const builders[] = {BUILDER_LIST(X) NULL};
@@ -53,8 +52,8 @@ static void read_shards(struct json_in *in, struct model_config *m, uint32_t lay
 static void read_layers(struct json_in *in, struct model_config *m)
 {
 	size_t before = in->mistakes->len;
-	m->layers = spec_in_u32(in, "layers", 1, LAYERS_MAX);
-	read_shards(in, m, in->mistakes->len == before ? m->layers : LAYERS_MAX);
+	m->layers = spec_in_u32(in, "layers", 1, BUILDER_LAYERS_MAX);
+	read_shards(in, m, in->mistakes->len == before ? m->layers : BUILDER_LAYERS_MAX);
 }
 
 /* ---- texts */
@@ -83,7 +82,7 @@ static void read_gpt(struct json_in *in, struct spec *s)
 	read_width(in, m);
 	read_text(in, m);
 	m->tied = json_get_flag(in, "tied", &tied);
-	m->norm_eps = spec_in_real_or(in, "norm_eps", 1e-12, 1, NORM_EPS);
+	m->norm_eps = spec_in_real_or(in, "norm_eps", 1e-12, 1, BUILDER_NORM_EPS);
 }
 
 static void read_llama(struct json_in *in, struct spec *s)
@@ -106,8 +105,8 @@ static void read_llama(struct json_in *in, struct spec *s)
 	m->hidden = spec_in_u32(in, "hidden", 1, 1u << 20);
 	read_text(in, m);
 	m->tied = json_get_flag(in, "tied", &tied);
-	m->rope_theta = spec_in_real_or(in, "rope_theta", 2, 1e12, 10000);
-	m->norm_eps = spec_in_real_or(in, "norm_eps", 1e-12, 1, NORM_EPS);
+	m->rope_theta = spec_in_real_or(in, "rope_theta", 2, 1e12, BUILDER_ROPE_THETA);
+	m->norm_eps = spec_in_real_or(in, "norm_eps", 1e-12, 1, BUILDER_NORM_EPS);
 }
 
 /* ---- images */
@@ -137,10 +136,10 @@ static void read_blocks(struct json_in *in, struct model_config *m)
 		json_mistake(in, "blocks", "must have from 1 to %d stages", MODEL_STAGES);
 	for (size_t i = 0; i < n; i++) {
 		json_int_t count = given ? json_integer_value(json_array_get(list, i)) : usual[i];
-		if (count < 1 || count > LAYERS_MAX / MODEL_STAGES) {
+		if (count < 1 || count > BUILDER_LAYERS_MAX / MODEL_STAGES) {
 			json_mistake(in, "blocks",
 				"must be the number of blocks of each stage, each from 1 to %d",
-				LAYERS_MAX / MODEL_STAGES);
+				BUILDER_LAYERS_MAX / MODEL_STAGES);
 			return;
 		}
 		m->blocks[i] = (uint32_t)count;
@@ -155,7 +154,7 @@ static void read_resnet(struct json_in *in, struct spec *s)
 	static const bool off = false;
 	size_t before = in->mistakes->len;
 	read_blocks(in, m);
-	read_shards(in, m, in->mistakes->len == before ? m->layers : LAYERS_MAX);
+	read_shards(in, m, in->mistakes->len == before ? m->layers : BUILDER_LAYERS_MAX);
 	m->width = spec_in_u32_or(in, "width", 1, 1u << 12, 64);
 	m->bottleneck = json_get_flag(in, "bottleneck", &off);
 	m->small_stem = json_get_choice(in, "stem", stems, stems[0]) == 1;

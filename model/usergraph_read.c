@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/alloc.h"
+#include "model/builder.h"
 #include "model/spec_in.h"
 #include "model/usergraph_in.h"
 
@@ -152,12 +153,14 @@ static void read_attributes(struct json_in *in, struct node *n)
 		break;
 	case OP_rope:
 		n->heads = spec_in_u32(in, "heads", 1, 1u << 12);
-		n->theta = (float)spec_in_real_or(in, "theta", 1.001, 1e12, 10000);
+		n->theta = (float)spec_in_real_or(in, "theta", 1.001, 1e12, BUILDER_ROPE_THETA);
 		break;
 	case OP_layernorm:
-	case OP_rmsnorm: n->eps = (float)spec_in_real_or(in, "eps", 1e-12, 1, 1e-5); break;
+	case OP_rmsnorm:
+		n->eps = (float)spec_in_real_or(in, "eps", 1e-12, 1, BUILDER_NORM_EPS);
+		break;
 	case OP_batchnorm:
-		n->eps = (float)spec_in_real_or(in, "eps", 1e-12, 1, 1e-5);
+		n->eps = (float)spec_in_real_or(in, "eps", 1e-12, 1, BUILDER_NORM_EPS);
 		n->momentum = (float)spec_in_real_or(in, "momentum", 1e-6, 1, 0.1);
 		break;
 	case OP_conv2d:
