@@ -10,7 +10,7 @@
 #define DTYPE "torch_dtype"
 #define DTYPE_NEW "dtype" /* since transformers 5 */
 
-const char *hfconfig_type_name(enum safetensors_type type)
+static const char *type_name(enum safetensors_type type)
 {
 	return type == SAFETENSORS_F16    ? "float16"
 	       : type == SAFETENSORS_BF16 ? "bfloat16"
@@ -68,7 +68,7 @@ char *hfconfig_print(const struct model_config *m, enum safetensors_type type)
 	const struct hfarch *arch = hfarch_of_builder(m->builder);
 	json_t *doc = arch->write(m);
 	json_t *common = json_pack("{s:[s], s:s, s:s}", "architectures", arch->class_name,
-		"model_type", arch->model_type, DTYPE, hfconfig_type_name(type));
+		"model_type", arch->model_type, DTYPE, type_name(type));
 	char *text = doc && common && !json_object_update(doc, common) ? print(doc) : NULL;
 	json_decref(common);
 	json_decref(doc);
@@ -78,7 +78,7 @@ char *hfconfig_print(const struct model_config *m, enum safetensors_type type)
 char *hfconfig_retype(const void *text, size_t n, enum safetensors_type type)
 {
 	json_t *doc = NULL;
-	const char *want = hfconfig_type_name(type);
+	const char *want = type_name(type);
 	if (json_parse(text, n, HFCONFIG_MAX, &doc, NULL))
 		return NULL;
 	const char *member = json_object_get(doc, DTYPE_NEW) ? DTYPE_NEW : DTYPE;

@@ -22,7 +22,5 @@ char *hfconfig_print(const struct model_config *m, enum safetensors_type type);
 /* A sound file's text for weights of another type; what else is in it stays.  As it is when it
  * says that type already. */
 char *hfconfig_retype(const void *text, size_t n, enum safetensors_type type);
-/* "float32", "float16", "bfloat16" for F32, F16, BF16. */
-const char *hfconfig_type_name(enum safetensors_type type);
 
 #endif

@@ -1,10 +1,10 @@
 /* GPT-2's two files. */
+#include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "base/json.h"
 #include "model/hftokenizer.h"
 #include "model/hfwords.h"
-#include <stdlib.h>
 
 /* The first line may say the version. */
 static enum err read_merges(

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "model/half.h"
 
 const char *plugin_find(char *out, size_t size)
 {
@@ -65,18 +66,11 @@ struct trial {
 	float c[M * N];
 };
 
-static uint16_t half(float x)
-{
-	uint32_t bits;
-	memcpy(&bits, &x, sizeof bits);
-	return (uint16_t)(bits >> 16);
-}
-
 static void make_up(float *x, uint16_t *x16, size_t n, unsigned step)
 {
 	for (size_t i = 0; i < n; i++) {
 		x[i] = (float)((i * step + i / 7) % 31) / 8 - 2;
-		x16[i] = half(x[i]);
+		x16[i] = half_to_bf16(x[i]);
 	}
 }
 
