@@ -41,17 +41,12 @@ uint64_t conv_sets(const struct conv *z)
 	return (z->images + z->images_each - 1) / z->images_each * z->sets_each;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 struct conv_set conv_set_at(const struct conv *z, uint64_t i)
 {
 	struct conv_set s = {.image = i / z->sets_each * z->images_each,
 		.place = i % z->sets_each * z->places_each};
-	s.images = least(z->images_each, z->images - s.image);
-	s.places = least(z->places_each, z->places - s.place);
+	s.images = cpu_least(z->images_each, z->images - s.image);
+	s.places = cpu_least(z->places_each, z->places - s.place);
 	return s;
 }
 
@@ -71,7 +66,7 @@ static struct line line_of(const struct conv *z, float *x, uint64_t image, uint6
 		.r = tap / z->wide % z->high,
 		.s = tap % z->wide};
 	l.first = l.s < z->pad ? (z->pad - l.s + z->stride - 1) / z->stride : 0;
-	l.end = from > l.s ? least((from - l.s - 1) / z->stride + 1, z->columns) : 0;
+	l.end = from > l.s ? cpu_least((from - l.s - 1) / z->stride + 1, z->columns) : 0;
 	return l;
 }
 
@@ -86,8 +81,8 @@ static struct stretch stretch_of(
 	const struct conv *z, const struct line *l, uint64_t place, uint64_t end)
 {
 	uint64_t column = place % z->columns, row = place / z->columns * z->stride + l->r;
-	struct stretch t = {.n = least(z->columns - column, end - place)};
-	uint64_t from = column > l->first ? column : l->first, to = least(column + t.n, l->end);
+	struct stretch t = {.n = cpu_least(z->columns - column, end - place)};
+	uint64_t from = column > l->first ? column : l->first, to = cpu_least(column + t.n, l->end);
 	if (row < z->pad || row - z->pad >= z->height || from >= to)
 		return t;
 	t.begin = from - column;
@@ -130,7 +125,7 @@ static void add_line(
 	}
 }
 
-void conv_fill(const struct conv *z, struct conv_set set, struct conv_span taps, float *to)
+void conv_fill(const struct conv *z, struct conv_set set, struct cpu_span taps, float *to)
 {
 	for (uint64_t tap = taps.first; tap < taps.first + taps.n; tap++)
 		for (uint64_t i = 0; i < set.images; i++, to += set.places) {
@@ -141,7 +136,7 @@ void conv_fill(const struct conv *z, struct conv_set set, struct conv_span taps,
 }
 
 void conv_add_back(
-	const struct conv *z, struct conv_set set, struct conv_span taps, const float *from)
+	const struct conv *z, struct conv_set set, struct cpu_span taps, const float *from)
 {
 	for (uint64_t tap = taps.first; tap < taps.first + taps.n; tap++)
 		for (uint64_t i = 0; i < set.images; i++, from += set.places) {
@@ -157,7 +152,7 @@ static uint64_t y_at(const struct conv *z, struct conv_set set, uint64_t image, 
 	return ((set.image + image) * z->out + channel) * z->places + set.place;
 }
 
-void conv_gather(const struct conv *z, struct conv_set set, struct conv_span channels, float *to)
+void conv_gather(const struct conv *z, struct conv_set set, struct cpu_span channels, float *to)
 {
 	for (uint64_t o = channels.first; o < channels.first + channels.n; o++)
 		for (uint64_t i = 0; i < set.images; i++, to += set.places)
@@ -165,7 +160,7 @@ void conv_gather(const struct conv *z, struct conv_set set, struct conv_span cha
 }
 
 void conv_scatter(
-	const struct conv *z, struct conv_set set, struct conv_span channels, const float *from)
+	const struct conv *z, struct conv_set set, struct cpu_span channels, const float *from)
 {
 	for (uint64_t o = channels.first; o < channels.first + channels.n; o++)
 		for (uint64_t i = 0; i < set.images; i++, from += set.places)

@@ -35,18 +35,14 @@ static inline uint64_t conv_set_size(struct conv_set s)
 	return s.images * s.places;
 }
 
-struct conv_span {
-	uint64_t first, n;
-};
-
 /* Rows of the matrix, without gaps. */
-void conv_fill(const struct conv *z, struct conv_set set, struct conv_span taps, float *to);
+void conv_fill(const struct conv *z, struct conv_set set, struct cpu_span taps, float *to);
 /* What is there for these rows, added to the elements of x that they came from. */
 void conv_add_back(
-	const struct conv *z, struct conv_set set, struct conv_span taps, const float *from);
+	const struct conv *z, struct conv_set set, struct cpu_span taps, const float *from);
 /* Rows (channels) of y, or of its gradient, without gaps; and back. */
-void conv_gather(const struct conv *z, struct conv_set set, struct conv_span channels, float *to);
+void conv_gather(const struct conv *z, struct conv_set set, struct cpu_span channels, float *to);
 void conv_scatter(
-	const struct conv *z, struct conv_set set, struct conv_span channels, const float *from);
+	const struct conv *z, struct conv_set set, struct cpu_span channels, const float *from);
 
 #endif

@@ -9,27 +9,22 @@
 #define TAPS_LEAST 32 /* of a tile of the weight's gradient */
 #define TILES 8       /* so many at least, where it has the taps for them */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t pieces(uint64_t n, uint64_t most)
 {
 	return (n + most - 1) / most;
 }
 
 /* Piece i of n things in pieces of about the same size, none above most. */
-static struct conv_span piece(uint64_t n, uint64_t most, uint64_t i)
+static struct cpu_span piece(uint64_t n, uint64_t most, uint64_t i)
 {
-	uint64_t each = pieces(n, pieces(n, most)), first = least(i * each, n);
-	return (struct conv_span){first, least(each, n - first)};
+	uint64_t each = pieces(n, pieces(n, most)), first = cpu_least(i * each, n);
+	return (struct cpu_span){first, cpu_least(each, n - first)};
 }
 
 /* Taps at a time beside kept floats of scratch. */
 static uint64_t taps_at_once(uint64_t columns, uint64_t kept)
 {
-	return least((CPU_SCRATCH - kept) / columns, 2 * CHANNELS);
+	return cpu_least((CPU_SCRATCH - kept) / columns, 2 * CHANNELS);
 }
 
 /* ---- forward: y [out, columns] = w [out, K] matrix [K, columns] */
@@ -40,14 +35,15 @@ static uint64_t out_blocks(const struct conv *z)
 }
 
 static void multiply(const struct conv *z, unsigned thread, struct conv_set set,
-	struct conv_span out, float *free_scratch, float *y, uint64_t y_step)
+	struct cpu_span out, float *free_scratch, float *y, uint64_t y_step)
 {
 	uint64_t n = conv_set_size(set);
 	float *end = cpu_scratch(z->d, thread) + CPU_SCRATCH;
 	bool direct = z->plain && set.images == 1;
-	uint64_t most = direct ? z->taps : least((uint64_t)(end - free_scratch) / n, 2 * CHANNELS);
+	uint64_t most =
+		direct ? z->taps : cpu_least((uint64_t)(end - free_scratch) / n, 2 * CHANNELS);
 	for (uint64_t i = 0; i < pieces(z->taps, most); i++) {
-		struct conv_span taps = piece(z->taps, most, i);
+		struct cpu_span taps = piece(z->taps, most, i);
 		struct product p = {.m = out.n,
 			.n = n,
 			.k = taps.n,
@@ -70,7 +66,7 @@ static void forward(void *arg, size_t tile, unsigned thread)
 {
 	const struct conv *z = arg;
 	struct conv_set set = conv_set_at(z, tile / out_blocks(z));
-	struct conv_span out = piece(z->out, CHANNELS, tile % out_blocks(z));
+	struct cpu_span out = piece(z->out, CHANNELS, tile % out_blocks(z));
 	float *scratch = cpu_scratch(z->d, thread), *y = scratch;
 	uint64_t n = conv_set_size(set), step = n;
 	if (set.images == 1) { /* the product's result is y itself */
@@ -91,13 +87,13 @@ static void forward(void *arg, size_t tile, unsigned thread)
 
 static uint64_t x_channels(const struct conv *z)
 {
-	return least(pieces(CHANNELS, z->high * z->wide), z->in);
+	return cpu_least(pieces(CHANNELS, z->high * z->wide), z->in);
 }
 
 /* grad_y's rows of some output channels as a factor, gathered into at where they are not together.
  */
 static struct matrix grad_y_rows(
-	const struct conv *z, struct conv_set set, struct conv_span out, float *at)
+	const struct conv *z, struct conv_set set, struct cpu_span out, float *at)
 {
 	if (set.images == 1)
 		return (struct matrix){
@@ -108,13 +104,13 @@ static struct matrix grad_y_rows(
 }
 
 static void back_to_taps(
-	const struct conv *z, unsigned thread, struct conv_set set, struct conv_span taps)
+	const struct conv *z, unsigned thread, struct conv_set set, struct cpu_span taps)
 {
 	float *rows = cpu_scratch(z->d, thread), *gathered = rows + taps.n * conv_set_size(set);
 	uint64_t most = set.images == 1 ? z->out : CHANNELS;
 	bool direct = z->plain && set.images == 1;
 	for (uint64_t i = 0; i < pieces(z->out, most); i++) {
-		struct conv_span out = piece(z->out, most, i);
+		struct cpu_span out = piece(z->out, most, i);
 		struct product p = {.m = taps.n,
 			.n = conv_set_size(set),
 			.k = out.n,
@@ -140,7 +136,7 @@ static void back_to_taps(
 static void backward_x(const struct conv *z, size_t tile, unsigned thread)
 {
 	uint64_t blocks = pieces(z->in, x_channels(z)), window = z->high * z->wide;
-	struct conv_span in = piece(z->in, x_channels(z), tile % blocks);
+	struct cpu_span in = piece(z->in, x_channels(z), tile % blocks);
 	uint64_t first = tile / blocks * z->sets_each, area = z->height * z->width;
 	struct conv_set set = conv_set_at(z, first);
 	for (uint64_t i = 0; i < set.images && !z->add_x; i++)
@@ -151,7 +147,7 @@ static void backward_x(const struct conv *z, size_t tile, unsigned thread)
 		uint64_t n = conv_set_size(set), kept = set.images == 1 ? 0 : CHANNELS * n;
 		uint64_t most = taps_at_once(n, kept), all = in.n * window;
 		for (uint64_t i = 0; i < pieces(all, most); i++) {
-			struct conv_span taps = piece(all, most, i);
+			struct cpu_span taps = piece(all, most, i);
 			taps.first += in.first * window;
 			back_to_taps(z, thread, set, taps);
 		}
@@ -166,13 +162,13 @@ static uint64_t weight_taps(const struct conv *z)
 	uint64_t kept = z->images_each > 1 ? CHANNELS * columns : 0;
 	uint64_t wanted = pieces(z->taps, pieces(TILES, out_blocks(z)));
 	wanted = wanted < TAPS_LEAST ? TAPS_LEAST : (wanted + 15) / 16 * 16;
-	return least(wanted, taps_at_once(columns, kept));
+	return cpu_least(wanted, taps_at_once(columns, kept));
 }
 
 static void backward_weight(const struct conv *z, size_t tile, unsigned thread)
 {
-	struct conv_span out = piece(z->out, CHANNELS, tile % out_blocks(z));
-	struct conv_span taps = piece(z->taps, weight_taps(z), tile / out_blocks(z));
+	struct cpu_span out = piece(z->out, CHANNELS, tile % out_blocks(z));
+	struct cpu_span taps = piece(z->taps, weight_taps(z), tile / out_blocks(z));
 	float *rows = cpu_scratch(z->d, thread);
 	for (uint64_t s = 0; s < conv_sets(z); s++) {
 		struct conv_set set = conv_set_at(z, s);

@@ -53,6 +53,23 @@ typedef void cpu_range_fn(void *arg, struct cpu_range r);
 /* Items [0, n), each of so many units, cut into at most CPU_TILES_MAX ranges. */
 void cpu_ranges(struct device *d, uint64_t n, uint64_t cost, cpu_range_fn *fn, void *arg);
 
+/* A part of the rows, columns or channels of something. */
+struct cpu_span {
+	uint64_t first, n;
+};
+
+static inline uint64_t cpu_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The i-th of the pieces, each of so many, that size is cut into. */
+static inline struct cpu_span cpu_span_of(uint64_t size, uint64_t each, size_t i)
+{
+	uint64_t first = i * each;
+	return (struct cpu_span){first, cpu_least(each, size - first)};
+}
+
 float *cpu_scratch(const struct device *d, unsigned thread);
 
 static inline void cpu_product(const struct device *d, unsigned thread, const struct product *p)

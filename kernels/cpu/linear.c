@@ -47,8 +47,8 @@ static void forward(void *arg, size_t tile, unsigned thread)
 {
 	const struct tiled *t = arg;
 	const struct linear *s = &t->call;
-	struct span rows = span_of(s->rows, t->y_grid.rows, tile / t->y_grid.across);
-	struct span out = span_of(s->out, t->y_grid.columns, tile % t->y_grid.across);
+	struct cpu_span rows = cpu_span_of(s->rows, t->y_grid.rows, tile / t->y_grid.across);
+	struct cpu_span out = cpu_span_of(s->out, t->y_grid.columns, tile % t->y_grid.across);
 	float *y = s->y + rows.first * s->out + out.first;
 	/* The bias goes first, and the product is added to it while it is still in the cache. */
 	for (uint64_t r = 0; r < rows.n && s->bias; r++)
@@ -70,8 +70,8 @@ static void forward(void *arg, size_t tile, unsigned thread)
 static void backward_x(const struct tiled *t, size_t tile, unsigned thread)
 {
 	const struct linear *s = &t->call;
-	struct span rows = span_of(s->rows, t->x_grid.rows, tile / t->x_grid.across);
-	struct span in = span_of(s->in, t->x_grid.columns, tile % t->x_grid.across);
+	struct cpu_span rows = cpu_span_of(s->rows, t->x_grid.rows, tile / t->x_grid.across);
+	struct cpu_span in = cpu_span_of(s->in, t->x_grid.columns, tile % t->x_grid.across);
 	cpu_product(s->d, thread,
 		&(struct product){
 			.m = rows.n,
@@ -89,8 +89,10 @@ static void backward_x(const struct tiled *t, size_t tile, unsigned thread)
 static void backward_weight(const struct tiled *t, size_t tile, unsigned thread)
 {
 	const struct linear *s = &t->call;
-	struct span out = span_of(s->out, t->weight_grid.rows, tile / t->weight_grid.across);
-	struct span in = span_of(s->in, t->weight_grid.columns, tile % t->weight_grid.across);
+	struct cpu_span out =
+		cpu_span_of(s->out, t->weight_grid.rows, tile / t->weight_grid.across);
+	struct cpu_span in =
+		cpu_span_of(s->in, t->weight_grid.columns, tile % t->weight_grid.across);
 	cpu_product(s->d, thread,
 		&(struct product){
 			.m = out.n,
@@ -108,7 +110,7 @@ static void backward_weight(const struct tiled *t, size_t tile, unsigned thread)
 static void backward_bias(const struct tiled *t, size_t tile)
 {
 	const struct linear *s = &t->call;
-	struct span out = span_of(s->out, TILE_ROWS, tile);
+	struct cpu_span out = cpu_span_of(s->out, TILE_ROWS, tile);
 	float *to = t->grad_bias + out.first;
 	if (!t->add_bias)
 		memset(to, 0, out.n * sizeof *to);

@@ -12,17 +12,6 @@ struct linear {
 	bool add_x, add_weight;
 };
 
-struct span {
-	uint64_t first, n;
-};
-
-/* The i-th of the pieces, each of so many, that size is cut into. */
-static inline struct span span_of(uint64_t size, uint64_t each, size_t i)
-{
-	uint64_t first = i * each, left = size - first;
-	return (struct span){first, left < each ? left : each};
-}
-
 /* Whether this one is computed in bf16: the device does, and it pays. */
 bool cpu_linear_takes_bf16(const struct linear *s);
 void cpu_linear_bf16_forward(const struct linear *s);

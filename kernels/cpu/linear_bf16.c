@@ -58,7 +58,7 @@ struct multiply {
 /* What is done at once on a piece of the rows and outputs. */
 struct piece {
 	struct device *d;
-	struct span rows, out;
+	struct cpu_span rows, out;
 	uint16_t *area[AREAS];
 	struct round rounds[3];
 	struct pack packs[2];
@@ -92,7 +92,7 @@ static void round_tile(void *arg, size_t tile, unsigned thread)
 	const struct round *r = p->rounds;
 	for (; tile >= count(r->rows, ROUND_ROWS); r++)
 		tile -= count(r->rows, ROUND_ROWS);
-	struct span rows = span_of(r->rows, ROUND_ROWS, tile);
+	struct cpu_span rows = cpu_span_of(r->rows, ROUND_ROWS, tile);
 	for (uint64_t i = rows.first; i < rows.first + rows.n; i++)
 		p->d->vec->to_bf16(r->to + i * r->columns, r->from + i * r->from_step, r->columns);
 }
@@ -110,7 +110,7 @@ static void round_all(struct piece *p)
 
 static void turn_tile(const struct piece *p, size_t tile, unsigned thread)
 {
-	struct span out = span_of(p->out.n, TURN_ROWS, tile);
+	struct cpu_span out = cpu_span_of(p->out.n, TURN_ROWS, tile);
 	const struct half_matrix from = {p->area[GRAD_Y] + out.first, p->out.n, false};
 	p->d->products.plugin->turn(p->d->products.library, thread, &from, p->rows.n, out.n,
 		p->area[GRAD_Y_TURNED] + out.first * p->rows.n);
@@ -133,7 +133,7 @@ static void pack_tile(void *arg, size_t tile, unsigned thread)
 	const struct pack *k = p->packs;
 	for (; tile >= count(k->n, k->columns); k++)
 		tile -= count(k->n, k->columns);
-	struct span n = span_of(k->n, k->columns, tile);
+	struct cpu_span n = cpu_span_of(k->n, k->columns, tile);
 	struct half_matrix b = k->from;
 	b.at += n.first * (b.turned ? b.step : 1);
 	p->d->products.plugin->pack(
@@ -164,8 +164,8 @@ static void product_tile(void *arg, size_t tile, unsigned thread)
 		tile -= product_tiles(s);
 	const struct pack *b = s->b;
 	size_t across = count(b->n, b->columns);
-	struct span m = span_of(s->m, TILE_ROWS, tile / across);
-	struct span n = span_of(b->n, b->columns, tile % across);
+	struct cpu_span m = cpu_span_of(s->m, TILE_ROWS, tile / across);
+	struct cpu_span n = cpu_span_of(b->n, b->columns, tile % across);
 	/* Into a result of its own: with gaps between its rows oneDNN is up to three times slower.
 	 */
 	float *c = cpu_scratch(p->d, thread), *to = s->c + m.first * s->c_step + n.first;
@@ -207,24 +207,19 @@ static void run(struct piece *p)
 
 /* ---- pieces */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* So that a piece of each factor fits its area, packed too. */
 static uint64_t outputs_at_once(const struct linear *s)
 {
-	return least(OUTPUTS, CPU_HALF_AREA / padded(s->in) / 64 * 64);
+	return cpu_least(OUTPUTS, CPU_HALF_AREA / padded(s->in) / 64 * 64);
 }
 
 static uint64_t rows_at_once(const struct linear *s)
 {
-	uint64_t in = padded(s->in), out = padded(least(s->out, outputs_at_once(s)));
+	uint64_t in = padded(s->in), out = padded(cpu_least(s->out, outputs_at_once(s)));
 	return CPU_HALF_AREA / (in > out ? in : out) / 64 * 64;
 }
 
-static struct piece piece_of(const struct linear *s, struct span rows, struct span out)
+static struct piece piece_of(const struct linear *s, struct cpu_span rows, struct cpu_span out)
 {
 	struct piece p = {.d = s->d, .rows = rows, .out = out};
 	for (size_t i = 0; i < AREAS; i++)
@@ -232,8 +227,8 @@ static struct piece piece_of(const struct linear *s, struct span rows, struct sp
 	return p;
 }
 
-static void add_round(struct piece *p, const float *from, uint64_t from_step, struct span rows,
-	struct span columns, int area)
+static void add_round(struct piece *p, const float *from, uint64_t from_step, struct cpu_span rows,
+	struct cpu_span columns, int area)
 {
 	p->rounds[p->n_rounds++] = (struct round){from + rows.first * from_step + columns.first,
 		from_step, rows.n, columns.n, p->area[area]};
@@ -251,9 +246,9 @@ static const struct pack *add_pack(
 	return pack;
 }
 
-static void forward_piece(const struct linear *s, struct span rows, struct span out)
+static void forward_piece(const struct linear *s, struct cpu_span rows, struct cpu_span out)
 {
-	struct span in = {0, s->in};
+	struct cpu_span in = {0, s->in};
 	struct piece p = piece_of(s, rows, out);
 	if (out.first == 0)
 		add_round(&p, s->x, s->in, rows, in, X);
@@ -268,9 +263,9 @@ static void forward_piece(const struct linear *s, struct span rows, struct span 
 }
 
 /* x is packed at the first piece of the outputs and lies there for the others. */
-static void backward_piece(const struct linear *s, struct span rows, struct span out)
+static void backward_piece(const struct linear *s, struct cpu_span rows, struct cpu_span out)
 {
-	struct span in = {0, s->in};
+	struct cpu_span in = {0, s->in};
 	struct piece p = piece_of(s, rows, out);
 	struct pack x = {.k = rows.n, .n = s->in, .to = p.area[X_PACKED]};
 	x.columns = rows.n > DEEP ? TILE_COLUMNS_DEEP : TILE_COLUMNS;
@@ -300,12 +295,12 @@ static void backward_piece(const struct linear *s, struct span rows, struct span
 }
 
 static void each_piece(const struct linear *s,
-	void (*piece)(const struct linear *s, struct span rows, struct span out))
+	void (*piece)(const struct linear *s, struct cpu_span rows, struct cpu_span out))
 {
 	uint64_t rows = rows_at_once(s), out = outputs_at_once(s);
 	for (size_t r = 0; r < count(s->rows, rows); r++)
 		for (size_t o = 0; o < count(s->out, out); o++)
-			piece(s, span_of(s->rows, rows, r), span_of(s->out, out, o));
+			piece(s, cpu_span_of(s->rows, rows, r), cpu_span_of(s->out, out, o));
 }
 
 void cpu_linear_bf16_forward(const struct linear *s)
