@@ -15,6 +15,7 @@
 #include "model/hftokenizer.h"
 #include "model/manifest.h"
 #include "model/tokenizer.h"
+#include "model/weightset.h"
 #include "round/shardstate.h"
 
 #define OTHER_MAX (64u << 20)
@@ -210,8 +211,11 @@ static void report(const struct export_source *s, const char *path, bool tokeniz
 		s->state.path ? s->state.path : path);
 	if (s->state.file && !strcmp(statefile_kind(s->state.file), "snapshot"))
 		state_text(&s->state, hex);
-	printf("export: ok model.safetensors config.json%s state=%s\n",
+	char *index = alloc_must_printf("%s/" WEIGHTSET_INDEX, opt.out);
+	printf("export: ok %s config.json%s state=%s\n",
+		file_exists(index) ? WEIGHTSET_INDEX : WEIGHTSET_FILE,
 		tokenizer ? " tokenizer.json tokenizer_config.json" : "", hex);
+	free(index);
 }
 
 static enum err run(const char *path, struct why *why)

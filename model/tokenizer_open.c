@@ -7,6 +7,11 @@
 #include "base/json.h"
 #include "model/hftokenizer.h"
 
+/* What a folder may have: one file, or words and merges. */
+#define WHOLE "tokenizer.json"
+static const char *const pairs[2][2] = {
+	{"encoder.json", "vocab.bpe"}, {"vocab.json", "merges.txt"}};
+
 static enum err parse_file(const uint8_t *text, size_t n, struct tokenizer **out, struct why *why)
 {
 	json_t *doc;
@@ -74,14 +79,12 @@ static bool try_pair(const char *folder, const char *const names[2], struct toke
 
 static enum err open_folder(const char *folder, struct tokenizer **out, struct why *why)
 {
-	static const char *const names[2][2] = {
-		{"encoder.json", "vocab.bpe"}, {"vocab.json", "merges.txt"}};
-	char *whole = alloc_must_printf("%s/tokenizer.json", folder);
+	char *whole = alloc_must_printf("%s/" WHOLE, folder);
 	enum err e = ERR_OK;
 	if (file_exists(whole))
 		e = open_file(whole, out, why);
-	else if (!try_pair(folder, names[0], out, &e, why) &&
-		 !try_pair(folder, names[1], out, &e, why))
+	else if (!try_pair(folder, pairs[0], out, &e, why) &&
+		 !try_pair(folder, pairs[1], out, &e, why))
 		e = err_why(why, ERR_missing,
 			"the folder %s holds no tokenizer: neither tokenizer.json nor encoder.json "
 			"with vocab.bpe nor vocab.json with merges.txt",
@@ -95,4 +98,16 @@ enum err tokenizer_open(const char *path, struct tokenizer **out, struct why *wh
 	struct stat st;
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? open_folder(path, out, why)
 							   : open_file(path, out, why);
+}
+
+bool tokenizer_open_has(const char *folder)
+{
+	const char *const names[] = {WHOLE, pairs[0][0], pairs[1][0]};
+	bool has = false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char *path = alloc_must_printf("%s/%s", folder, names[i]);
+		has |= file_exists(path);
+		free(path);
+	}
+	return has;
 }

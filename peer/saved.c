@@ -51,15 +51,9 @@ void saved_release(struct saved *s)
 
 enum err saved_tokenizer(const struct saved *s, struct tokenizer **out, struct why *why)
 {
-	static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json"};
-	bool there = false;
 	*out = NULL;
-	for (size_t i = 0; s->folder && i < sizeof names / sizeof *names; i++) {
-		char *path = alloc_must_printf("%s/%s", s->path, names[i]);
-		there |= file_exists(path);
-		free(path);
-	}
-	return there ? tokenizer_open(s->path, out, why) : ERR_OK;
+	return s->folder && tokenizer_open_has(s->path) ? tokenizer_open(s->path, out, why)
+							: ERR_OK;
 }
 
 static void put(void *arg, uint32_t shard, uint64_t offset, const float *values, size_t n)
