@@ -1,12 +1,12 @@
 #!/bin/sh
 # The loops of kernels/cpu compiled for aarch64 and tested there, by emulation.  Needs a cross compiler and
-# qemu's user mode (Debian: gcc-aarch64-linux-gnu qemu-user); says so and skips without.  Usage: check_aarch64.sh
+# qemu's user mode (Debian: gcc-aarch64-linux-gnu qemu-user), and fails without.  Usage: check_aarch64.sh
 set -eu
 cd "$(dirname "$0")/.."
 CROSS=${CROSS:-aarch64-linux-gnu-gcc}
 QEMU=${QEMU:-qemu-aarch64}
 for tool in "$CROSS" "$QEMU"; do
-	command -v "$tool" >/dev/null || { echo "check_aarch64: skipped, $tool is not installed"; exit 0; }
+	command -v "$tool" >/dev/null || { echo "check-aarch64 needs $tool: apt-get install gcc-aarch64-linux-gnu qemu-user"; exit 1; }
 done
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
