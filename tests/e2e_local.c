@@ -13,6 +13,15 @@
 #include "tests/help_proc.h"
 #include "tests/help_run.h"
 
+/* A sanitizer keeps what was freed, and maps terabytes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
 #define PEER "shoal-peer"
 #define WAIT 60
 
@@ -210,6 +219,71 @@ static void two_processes_in_one_folder_are_refused(void **state)
 	proc_signal(p, SIGKILL);
 }
 
+/* ---- memory */
+
+/* One step of 512 sequences, which take about 75 MiB at once, by argv. */
+static struct proc *train_wide(int status, const char *const *more)
+{
+	const char *argv[24] = {PEER, "local", spec, "train.batch=512", "train.micro_batch=512",
+		"--tokens", "16384", "--windows", "4", "--threads", "1", "--data", data, "--dir",
+		proc_text("%s/wide-%s", scratch, more[1] ? more[1] : "free")};
+	size_t n = 15;
+	for (size_t i = 0; more[i]; i++)
+		argv[n++] = more[i];
+	return proc_run(status, WAIT, argv);
+}
+
+static double peak(struct proc *p)
+{
+	return strtod(help_run_value(proc_out(p), "rss_mib"), NULL);
+}
+
+/* The same loss in less memory; and no start where not even one sequence fits. */
+static void it_trains_in_the_memory_that_it_may_take(void **state)
+{
+	(void)state;
+	struct proc *all = train_wide(0, (const char *const[]){NULL, NULL});
+	struct proc *less = train_wide(0, (const char *const[]){"--memory", "100M", NULL});
+	const char *told = strstr(proc_err(less), "for lack of memory ");
+	assert_non_null(told);
+	assert_true(atoi(told + strlen("for lack of memory ")) < 512);
+	holds(proc_err(less), "of 512 sequences at a time (train.micro_batch)");
+	assert_null(strstr(proc_err(all), "for lack of memory"));
+	double a = strtod(help_run_value(proc_out(all), "val_loss"), NULL),
+	       b = strtod(help_run_value(proc_out(less), "val_loss"), NULL);
+	assert_true(a > 0 && a - b < 1e-3 && b - a < 1e-3);
+#ifndef SANITIZED
+	assert_true(peak(less) < peak(all) && peak(less) < 100);
+#endif
+	struct proc *none = train_wide(1, (const char *const[]){"--memory", "65M", NULL});
+	holds(proc_err(none), "out of memory: training on sequences of");
+	holds(proc_err(none), "1 at a time, takes");
+}
+
+/* A limit of address space is seen as well: a smaller micro-batch, or a sentence, but never an end
+ * by the system. */
+static void a_limit_of_address_space_is_no_crash(void **state)
+{
+	(void)state;
+#ifdef SANITIZED
+	skip();
+#endif
+	bool trained = false, refused = false;
+	for (int mib = 300; mib <= 900; mib += 100) {
+		const char *line = proc_text("ulimit -v %d; exec %s local %s train.batch=512 "
+					     "train.micro_batch=512 --tokens 16384 --windows 4 "
+					     "--threads 1 --data %s --dir %s/limit-%d",
+			mib * 1024, proc_program(PEER), spec, data, scratch, mib);
+		struct proc *p = PROC_START("/bin/sh", "-c", line);
+		int status = proc_wait(p, WAIT);
+		trained |= status == 0;
+		refused |= status == 1 && strstr(proc_err(p), "out of memory");
+		if (status != 0 && status != 1)
+			fail_msg("status %d with %d MiB:\n%s", status, mib, proc_err(p));
+	}
+	assert_true(trained && refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +303,10 @@ int main(void)
 			another_runs_folder_is_refused_with_the_difference, make, proc_teardown),
 		cmocka_unit_test_setup_teardown(
 			two_processes_in_one_folder_are_refused, make, proc_teardown),
+		cmocka_unit_test_setup_teardown(
+			it_trains_in_the_memory_that_it_may_take, make, proc_teardown),
+		cmocka_unit_test_setup_teardown(
+			a_limit_of_address_space_is_no_crash, make, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
