@@ -1,258 +1,7 @@
 #include "kernels/exec.h"
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
-#include "base/alloc.h"
-#include "model/memplan.h"
-
-#define NOT_BEGUN UINT32_MAX
-
-struct exec {
-	const struct graph *g;
-	struct params *params;
-	const struct backend *backend;
-	struct device *device;
-	enum exec_mode mode;
-	struct segments segs;
-	struct memplan plan;
-	struct mem *arena, *inputs, *targets; /* inputs: tokens or images */
-	/* By node; a call without node: not ours, or not needed. */
-	struct kernel_call *forward, *again, *backward;
-	bool *has_value, *has_grad; /* by tensor, of this micro-batch */
-	bool evaluates;
-	uint32_t passes; /* over segments since exec_begin: forward, then backward */
-};
-
-static bool trains(const struct exec *x)
-{
-	return x->mode == EXEC_train || x->mode == EXEC_recompute;
-}
-
-/* Bytes of an input tensor; 0 for GRAPH_NONE and for one that a batch does not have. */
-static uint64_t input_size(const struct graph *g, const struct backend *b, uint32_t tensor)
-{
-	if (tensor == GRAPH_NONE ||
-		(tensor != g->tokens_in && tensor != g->images_in && tensor != g->targets_in))
-		return 0;
-	const struct tensor *t = &g->tensors[tensor];
-	return shape_count(&t->shape) * (t->dtype == DTYPE_token ? sizeof(int32_t) : b->real_size);
-}
-
-/* Of tokens or images, which a graph does not have both. */
-static uint64_t inputs_size(const struct graph *g, const struct backend *b)
-{
-	return input_size(g, b, g->tokens_in) + input_size(g, b, g->images_in);
-}
-
-static uint64_t bytes_of(const struct memplan *plan, const struct graph *g, const struct backend *b)
-{
-	return plan->total * b->real_size + inputs_size(g, b) + input_size(g, b, g->targets_in);
-}
-
-/* ---- wiring */
-
-static struct view value_view(const struct exec *x, uint32_t tensor)
-{
-	const struct tensor *t = &x->g->tensors[tensor];
-	switch (t->role) {
-	case TENSOR_param: return params_view(x->params, t->shard, PARAMS_value, t->offset);
-	case TENSOR_input:
-		return (struct view){tensor == x->g->targets_in ? x->targets : x->inputs, 0};
-	case TENSOR_value: break;
-	}
-	return (struct view){x->arena, x->plan.value[tensor]};
-}
-
-/* As backward finds it. */
-static struct view late_view(const struct exec *x, uint32_t tensor)
-{
-	if (x->plan.again[tensor] == MEMPLAN_NONE)
-		return value_view(x, tensor);
-	return (struct view){x->arena, x->plan.again[tensor]};
-}
-
-static struct view grad_view(const struct exec *x, uint32_t tensor)
-{
-	const struct tensor *t = &x->g->tensors[tensor];
-	if (!x->plan.differs[tensor])
-		return (struct view){NULL, 0};
-	if (t->role == TENSOR_param)
-		return params_view(x->params, t->shard, PARAMS_grad, t->offset);
-	return (struct view){x->arena, x->plan.grad[tensor]};
-}
-
-/* Absent where no backward follows. */
-static struct view saved_view(const struct exec *x, const struct node *n)
-{
-	uint64_t at = x->plan.saved[n - x->g->nodes];
-	return at == MEMPLAN_NONE ? (struct view){NULL, 0} : (struct view){x->arena, at};
-}
-
-/* The first time, or again for backward. */
-static void wire_forward(struct exec *x, const struct node *n, bool again, struct kernel_call *c)
-{
-	struct view (*view)(const struct exec *, uint32_t) = again ? late_view : value_view;
-	*c = (struct kernel_call){
-		.graph = x->g, .node = n, .train = again, .again = again, .out = view(x, n->out)};
-	for (uint32_t i = 0; i < n->n_in; i++)
-		c->in[i] = view(x, n->in[i]);
-	if (x->plan.reruns[n - x->g->nodes] == again)
-		c->saved = saved_view(x, n);
-}
-
-static void wire_backward(struct exec *x, const struct node *n, struct kernel_call *c)
-{
-	const struct op_def *def = op_def(n->op);
-	*c = (struct kernel_call){.graph = x->g, .node = n, .backward = true};
-	c->saved = saved_view(x, n);
-	c->grad_out = grad_view(x, n->out);
-	if (def->backward_out)
-		c->out = late_view(x, n->out);
-	for (uint32_t i = 0; i < n->n_in; i++) {
-		if (def->backward_in >> i & 1)
-			c->in[i] = late_view(x, n->in[i]);
-		if (def->gradient_in >> i & 1)
-			c->grad_in[i] = grad_view(x, n->in[i]);
-	}
-}
-
-static enum err wire_segment(struct exec *x, const struct segment *seg, struct why *why)
-{
-	const struct graph *g = x->g;
-	for (uint32_t i = seg->first_node; i < seg->first_node + seg->n_nodes; i++) {
-		const struct node *n = &g->nodes[i];
-		if (!x->plan.runs[i])
-			continue;
-		if (!x->backend->supports(x->device, g, n))
-			return err_why(why, ERR_unsupported, "the backend %s does not do %s",
-				x->backend->name, g->tensors[n->out].name);
-		for (uint32_t j = 0; j < n->n_in; j++)
-			if (g->tensors[n->in[j]].role == TENSOR_input &&
-				!input_size(g, x->backend, n->in[j]))
-				return err_why(why, ERR_unsupported,
-					"input %s of the graph is neither its tokens nor its "
-					"images nor its targets",
-					g->tensors[n->in[j]].name);
-		wire_forward(x, n, false, &x->forward[i]);
-		if (x->plan.reruns[i])
-			wire_forward(x, n, true, &x->again[i]);
-		if (trains(x) && x->plan.differs[n->out])
-			wire_backward(x, n, &x->backward[i]);
-	}
-	return ERR_OK;
-}
-
-static enum err wire(struct exec *x, struct why *why)
-{
-	const struct graph *g = x->g;
-	x->forward = alloc_try(g->n_nodes, sizeof *x->forward);
-	x->again = alloc_try(g->n_nodes, sizeof *x->again);
-	x->backward = alloc_try(g->n_nodes, sizeof *x->backward);
-	x->has_value = alloc_try(g->n_tensors, sizeof *x->has_value);
-	x->has_grad = alloc_try(g->n_tensors, sizeof *x->has_grad);
-	enum err e = ERR_nomem;
-	if (x->forward && x->again && x->backward && x->has_value && x->has_grad)
-		e = x->backend->alloc(x->device, x->plan.total * x->backend->real_size, &x->arena);
-	if (!e)
-		e = x->backend->alloc(x->device, inputs_size(x->g, x->backend), &x->inputs);
-	if (!e)
-		e = x->backend->alloc(
-			x->device, input_size(g, x->backend, g->targets_in), &x->targets);
-	if (e)
-		return err_why(why, e,
-			"out of memory: a micro-batch of %u x %u tokens needs %.1f MiB on the %s "
-			"device "
-			"beside the parameters; take a smaller one (train.micro_batch)",
-			g->batch, g->seq, (double)exec_bytes(x) / 1048576, x->backend->name);
-	for (uint32_t i = 0; i < x->segs.n && !e; i++)
-		e = wire_segment(x, &x->segs.at[i], why);
-	return e;
-}
-
-static const enum memplan_goal goals[] = {
-	[EXEC_train] = MEMPLAN_train,
-	[EXEC_recompute] = MEMPLAN_recompute,
-	[EXEC_loss] = MEMPLAN_loss,
-	[EXEC_logits] = MEMPLAN_logits,
-};
-
-static enum err build(struct exec *x, struct why *why)
-{
-	uint32_t n_shards;
-	const uint32_t *shards = params_shards(x->params, &n_shards);
-	enum err e = params_match(x->params, x->g, why);
-	if (!e)
-		e = segment_cut(x->g, shards, n_shards, &x->segs, why);
-	if (!e)
-		e = memplan_make(&x->segs, goals[x->mode], &x->plan, why);
-	return e ? e : wire(x, why);
-}
-
-enum err exec_need(const struct backend *b, const struct graph *g, enum exec_mode mode,
-	uint64_t *bytes, struct why *why)
-{
-	struct segments all = {0};
-	struct memplan plan = {0};
-	enum err e = segment_cut(g, NULL, 0, &all, why);
-	if (!e)
-		e = memplan_make(&all, goals[mode], &plan, why);
-	if (!e)
-		*bytes = bytes_of(&plan, g, b);
-	memplan_release(&plan);
-	segment_release(&all);
-	return e;
-}
-
-enum err exec_new(const struct graph *g, struct params *p, enum exec_mode mode, struct exec **out,
-	struct why *why)
-{
-	if (mode <= EXEC_recompute && !params_training(p))
-		return err_why(
-			why, ERR_state, "these parameters have no gradient: made for inference");
-	struct exec *x = alloc_try(1, sizeof *x);
-	if (!x)
-		return err_why(why, ERR_nomem, "out of memory for an executor");
-	x->g = g;
-	x->params = p;
-	x->backend = params_backend(p);
-	x->device = params_device(p);
-	x->mode = mode;
-	x->passes = NOT_BEGUN;
-	enum err e = build(x, why);
-	if (e) {
-		exec_free(x);
-		return e;
-	}
-	*out = x;
-	return ERR_OK;
-}
-
-void exec_free(struct exec *x)
-{
-	if (!x)
-		return;
-	x->backend->free(x->device, x->arena);
-	x->backend->free(x->device, x->inputs);
-	x->backend->free(x->device, x->targets);
-	segment_release(&x->segs);
-	memplan_release(&x->plan);
-	free(x->forward);
-	free(x->again);
-	free(x->backward);
-	free(x->has_value);
-	free(x->has_grad);
-	free(x);
-}
-
-uint64_t exec_bytes(const struct exec *x)
-{
-	return bytes_of(&x->plan, x->g, x->backend);
-}
-
-const struct segments *exec_segments(const struct exec *x)
-{
-	return &x->segs;
-}
+#include "kernels/exec_in.h"
 
 /* ---- a micro-batch begins */
 
@@ -315,7 +64,7 @@ static void set_calls(struct exec *x, const struct exec_batch *b)
 		struct kernel_call *c = &x->forward[i];
 		c->loss_rows = x->again[i].loss_rows = x->backward[i].loss_rows = b->loss_rows;
 		c->past = b->past;
-		c->train = trains(x) && !b->evaluate;
+		c->train = exec_trains(x) && !b->evaluate;
 		if (x->g->nodes[i].op != OP_attention)
 			continue;
 		c->cache = b->cache ? kvcache_view(b->cache, attention) : (struct view){NULL, 0};
@@ -326,16 +75,17 @@ static void set_calls(struct exec *x, const struct exec_batch *b)
 
 enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why)
 {
-	x->passes = NOT_BEGUN;
+	x->passes = EXEC_NOT_BEGUN;
 	enum err e = check_batch(x, b, why);
 	if (e)
 		return e;
 	const void *inputs = x->g->images_in != GRAPH_NONE ? b->images : b->tokens;
 	if (inputs)
-		x->backend->write(x->device, x->inputs, 0, inputs, inputs_size(x->g, x->backend));
+		x->backend->write(
+			x->device, x->inputs, 0, inputs, exec_inputs_size(x->g, x->backend));
 	if (b->targets)
 		x->backend->write(x->device, x->targets, 0, b->targets,
-			input_size(x->g, x->backend, x->g->targets_in));
+			exec_input_size(x->g, x->backend, x->g->targets_in));
 	set_calls(x, b);
 	x->evaluates = b->evaluate;
 	memset(x->has_value, 0, x->g->n_tensors * sizeof *x->has_value);
@@ -357,7 +107,7 @@ static bool listed(const uint32_t *list, uint32_t n, uint32_t tensor)
 /* The segment that the next or the last backward pass is over. */
 static const struct segment *backward_segment(const struct exec *x, uint32_t pass)
 {
-	assert(trains(x) && !x->evaluates && pass >= x->segs.n && pass < 2 * x->segs.n);
+	assert(exec_trains(x) && !x->evaluates && pass >= x->segs.n && pass < 2 * x->segs.n);
 	return &x->segs.at[2 * x->segs.n - 1 - pass];
 }
 
@@ -379,18 +129,18 @@ void exec_put(struct exec *x, uint32_t tensor, const void *reals)
 	assert(x->passes < x->segs.n);
 	const struct segment *seg = &x->segs.at[x->passes];
 	assert(listed(seg->in, seg->n_in, tensor));
-	put(x, value_view(x, tensor), tensor, reals);
+	put(x, exec_value_view(x, tensor), tensor, reals);
 	x->has_value[tensor] = true;
 }
 
 void exec_get(struct exec *x, uint32_t tensor, uint64_t first, uint64_t n, void *reals)
 {
-	assert(x->passes != NOT_BEGUN && x->passes > 0 && x->passes <= x->segs.n);
+	assert(x->passes != EXEC_NOT_BEGUN && x->passes > 0 && x->passes <= x->segs.n);
 	const struct segment *seg = &x->segs.at[x->passes - 1];
-	bool logits = tensor == x->g->logits && !trains(x);
+	bool logits = tensor == x->g->logits && !exec_trains(x);
 	assert(x->has_value[tensor] && (logits || listed(seg->out, seg->n_out, tensor)));
 	assert(first + n <= shape_count(&x->g->tensors[tensor].shape));
-	struct view from = value_view(x, tensor);
+	struct view from = exec_value_view(x, tensor);
 	from.at += first;
 	get(x, from, n, reals);
 }
@@ -400,7 +150,7 @@ void exec_put_grad(struct exec *x, uint32_t tensor, const void *reals)
 	const struct segment *seg = backward_segment(x, x->passes);
 	assert(listed(seg->in, seg->n_in, tensor) || listed(seg->out, seg->n_out, tensor));
 	assert(x->plan.differs[tensor]);
-	put(x, grad_view(x, tensor), tensor, reals);
+	put(x, exec_grad_view(x, tensor), tensor, reals);
 	x->has_grad[tensor] = true;
 }
 
@@ -408,16 +158,16 @@ void exec_get_grad(struct exec *x, uint32_t tensor, void *reals)
 {
 	const struct segment *seg = backward_segment(x, x->passes - 1);
 	assert(listed(seg->in, seg->n_in, tensor) && x->has_grad[tensor]);
-	get(x, grad_view(x, tensor), shape_count(&x->g->tensors[tensor].shape), reals);
+	get(x, exec_grad_view(x, tensor), shape_count(&x->g->tensors[tensor].shape), reals);
 }
 
 double exec_loss(struct exec *x)
 {
 	double as_double;
 	float as_float;
-	assert(x->passes != NOT_BEGUN && x->has_value[x->g->loss]);
+	assert(x->passes != EXEC_NOT_BEGUN && x->has_value[x->g->loss]);
 	bool wide = x->backend->real_size == sizeof as_double;
-	get(x, value_view(x, x->g->loss), 1, wide ? (void *)&as_double : (void *)&as_float);
+	get(x, exec_value_view(x, x->g->loss), 1, wide ? (void *)&as_double : (void *)&as_float);
 	return wide ? as_double : (double)as_float;
 }
 
@@ -461,7 +211,7 @@ static void seed_loss(struct exec *x)
 	const double as_double = 1;
 	const float as_float = 1;
 	bool wide = x->backend->real_size == sizeof as_double;
-	put(x, grad_view(x, x->g->loss), x->g->loss,
+	put(x, exec_grad_view(x, x->g->loss), x->g->loss,
 		wide ? (const void *)&as_double : (const void *)&as_float);
 	x->has_grad[x->g->loss] = true;
 }
@@ -493,7 +243,7 @@ enum err exec_whole(struct exec *x, const struct exec_batch *b, double *loss, st
 	if (e)
 		return e;
 	exec_forward(x, 0);
-	if (trains(x) && !b->evaluate)
+	if (exec_trains(x) && !b->evaluate)
 		exec_backward(x, 0);
 	if (loss && x->mode != EXEC_logits)
 		*loss = exec_loss(x);
