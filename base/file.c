@@ -42,13 +42,17 @@ static enum err too_big(const char *path, size_t max, struct why *why)
 		path, max);
 }
 
-/* Opened for reading and found to be no folder. */
+/* Opened for reading and found to be no folder.  Opening waits for nobody; reading then waits for
+ * those who write into a pipe. */
 static enum err open_read(const char *path, int *fd, struct stat *st, struct why *why)
 {
-	*fd = open(path, O_RDONLY | O_CLOEXEC);
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0)
 		return file_why(why, "read", path, errno);
-	int e = fstat(*fd, st) != 0 ? errno : S_ISDIR(st->st_mode) ? EISDIR : 0;
+	int e = fstat(*fd, st) != 0           ? errno
+		: S_ISDIR(st->st_mode)        ? EISDIR
+		: fcntl(*fd, F_SETFL, 0) != 0 ? errno
+					      : 0;
 	if (e == 0)
 		return ERR_OK;
 	close(*fd);

@@ -11,8 +11,8 @@
 
 /* "cannot WHAT PATH: the system's reason; the cure", with the code of errno_value. */
 enum err file_why(struct why *why, const char *what, const char *path, int errno_value);
-/* The whole file, at most max bytes (ERR_toobig); a final NUL is added but not counted.  Caller
- * frees. */
+/* The whole file, at most max bytes (ERR_toobig); a final NUL is added but not counted.  A named
+ * pipe that nobody writes into is empty.  Caller frees. */
 enum err file_read(
 	const char *path, size_t max, uint8_t **bytes, size_t *len, struct why *why) MUST_CHECK;
 enum err file_write(

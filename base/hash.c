@@ -142,7 +142,7 @@ static enum err add_fd(struct hash_state *s, int fd, uint64_t *size)
 
 enum err hash_file(const char *path, struct hash *out, uint64_t *size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe is empty */
 	if (fd < 0)
 		return err_from_errno(errno);
 	struct hash_state *s = hash_begin();

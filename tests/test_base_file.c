@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "tests/help_base.h"
 
 static void assert_told(const struct why *why, enum err code, const char *part)
@@ -71,6 +72,56 @@ static void a_file_without_size_is_bounded(void **state)
 	assert_int_equal(file_read("/dev/zero", 300000, &bytes, &len, &why), ERR_toobig);
 	assert_int_equal(file_read("/dev/null", 10, &bytes, &len, &why), ERR_OK);
 	free(bytes);
+}
+
+/* A named pipe among downloaded files, say: nobody waits for a writer who never comes. */
+static void a_pipe_without_a_writer_is_empty(void **state)
+{
+	(void)state;
+	struct why why;
+	uint8_t *bytes;
+	size_t len;
+	struct file_map map;
+	struct hash h;
+	uint64_t size = 0;
+	const char *pipe = help_base_path("pipe");
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(file_read(pipe, 10, &bytes, &len, &why), ERR_OK);
+	assert_int_equal(len, 0);
+	free(bytes);
+	assert_int_equal(file_map(pipe, &map, &why), ERR_unsupported);
+	assert_int_equal(hash_file(pipe, &h, &size), ERR_OK);
+	assert_int_equal(size, 0);
+}
+
+/* As a shell's <(command): what comes is waited for. */
+static void a_pipe_is_read_to_its_end(void **state)
+{
+	(void)state;
+	struct why why;
+	uint8_t *bytes;
+	size_t len;
+	const char *pipe = help_base_path("pipe");
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	int hold = open(pipe, O_RDWR | O_CLOEXEC);
+	pid_t child = fork();
+	assert_true(hold >= 0 && child >= 0);
+	if (!child) {
+		for (int i = 0; i < 3; i++) {
+			usleep(20000);
+			if (write(hold, "abc", 3) != 3)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(hold);
+	assert_int_equal(file_read(pipe, 10, &bytes, &len, &why), ERR_OK);
+	assert_int_equal(len, 9);
+	assert_memory_equal(bytes, "abcabcabc", 9);
+	free(bytes);
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static void each_allocation_may_fail(void **state)
@@ -336,6 +387,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_folder(a_file_is_read_whole),
 		with_folder(a_file_without_size_is_bounded),
+		with_folder(a_pipe_without_a_writer_is_empty),
+		with_folder(a_pipe_is_read_to_its_end),
 		with_folder(each_allocation_may_fail),
 		with_folder(a_file_is_written_whole_or_not),
 		with_folder(a_relative_name_works),
