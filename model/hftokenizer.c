@@ -8,7 +8,7 @@
 #define LETTER "A-Za-z\\x{80}-\\x{10FFFF}"
 #define SPACE "\\x20\\t\\n\\x0b\\x0c\\r"
 
-const char *const hftokenizer_patterns[3] = {
+const char *const hftokenizer_patterns[SPLIT_RULES] = {
 	/* Letters, digits and the rest, each with at most one space in front; white space that
 	 * leaves its last space to what follows; other white space. */
 	[SPLIT_bpe] = " ?[" LETTER "]+| ?[0-9]+| ?[^" LETTER "0-9" SPACE "]+|[" SPACE

@@ -34,6 +34,6 @@ enum err hftokenizer_pair(
 	const struct hftokenizer_files *f, struct tokenizer **out, struct why *why) MUST_CHECK;
 
 /* The expressions of split.h's rules as that library wants them, by enum split. */
-extern const char *const hftokenizer_patterns[3];
+extern const char *const hftokenizer_patterns[SPLIT_RULES];
 
 #endif

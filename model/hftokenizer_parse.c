@@ -63,7 +63,7 @@ static enum err read_split(const json_t *part, enum split *rule, struct why *why
 	if (!behavior || strcmp(behavior, "Isolated") ||
 		json_is_true(json_object_get(part, "invert")))
 		return refuse("pre_tokenizer.behavior", "is not Isolated, or it is inverted", why);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < SPLIT_RULES; i++)
 		if (!strcmp(regex, hftokenizer_patterns[i])) {
 			*rule = (enum split)i;
 			return ERR_OK;

@@ -28,7 +28,7 @@
 #define SPLIT_BPE_MAX 128u
 #define SPLIT_PIECE_MAX (4u << 20)
 
-enum split { SPLIT_bpe, SPLIT_gpt2, SPLIT_llama3 };
+enum split { SPLIT_bpe, SPLIT_gpt2, SPLIT_llama3, SPLIT_RULES };
 
 /* Length of the first piece of the n > 0 bytes.  With more, the bytes are the beginning of a longer
  * text; the answer is then 0 when it depends on what follows them.  It never does when n >

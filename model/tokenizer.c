@@ -10,7 +10,9 @@
 
 #define MERGES_MAX (TOKENIZER_BPE_VOCAB_MAX - TOKENIZER_BYTES)
 
-const char *const tokenizer_names[] = {"byte", "bpe", "gpt2", "llama3", NULL};
+#define X(name) #name,
+const char *const tokenizer_names[] = {TOKENIZER_LIST(X) NULL};
+#undef X
 
 static enum err no_memory(struct why *why)
 {

@@ -42,7 +42,13 @@
 
 struct tokenizer;
 
-enum tokenizer_kind { TOKENIZER_byte, TOKENIZER_bpe, TOKENIZER_gpt2, TOKENIZER_llama3 };
+#define TOKENIZER_LIST(X) X(byte) X(bpe) X(gpt2) X(llama3)
+
+enum tokenizer_kind {
+#define X(name) TOKENIZER_##name,
+	TOKENIZER_LIST(X)
+#undef X
+};
 
 /* A growing array of ids; all zero is empty.  Free with free(t->id). */
 struct tokens {
