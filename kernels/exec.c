@@ -1,7 +1,102 @@
 #include "kernels/exec.h"
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
-#include "kernels/exec_in.h"
+#include "base/alloc.h"
+#include "kernels/exec_wire.h"
+
+/* ---- life */
+
+static uint64_t bytes_of(const struct memplan *plan, const struct graph *g, const struct backend *b)
+{
+	return plan->total * b->real_size + exec_wire_inputs_size(g, b) +
+	       exec_wire_input_size(g, b, g->targets_in);
+}
+
+static const enum memplan_goal goals[] = {
+	[EXEC_train] = MEMPLAN_train,
+	[EXEC_recompute] = MEMPLAN_recompute,
+	[EXEC_loss] = MEMPLAN_loss,
+	[EXEC_logits] = MEMPLAN_logits,
+};
+
+static enum err build(struct exec *x, struct why *why)
+{
+	uint32_t n_shards;
+	const uint32_t *shards = params_shards(x->params, &n_shards);
+	enum err e = params_match(x->params, x->g, why);
+	if (!e)
+		e = segment_cut(x->g, shards, n_shards, &x->segs, why);
+	if (!e)
+		e = memplan_make(&x->segs, goals[x->mode], &x->plan, why);
+	return e ? e : exec_wire(x, why);
+}
+
+enum err exec_need(const struct backend *b, const struct graph *g, enum exec_mode mode,
+	uint64_t *bytes, struct why *why)
+{
+	struct segments all = {0};
+	struct memplan plan = {0};
+	enum err e = segment_cut(g, NULL, 0, &all, why);
+	if (!e)
+		e = memplan_make(&all, goals[mode], &plan, why);
+	if (!e)
+		*bytes = bytes_of(&plan, g, b);
+	memplan_release(&plan);
+	segment_release(&all);
+	return e;
+}
+
+enum err exec_new(const struct graph *g, struct params *p, enum exec_mode mode, struct exec **out,
+	struct why *why)
+{
+	if (mode <= EXEC_recompute && !params_training(p))
+		return err_why(
+			why, ERR_state, "these parameters have no gradient: made for inference");
+	struct exec *x = alloc_try(1, sizeof *x);
+	if (!x)
+		return err_why(why, ERR_nomem, "out of memory for an executor");
+	x->g = g;
+	x->params = p;
+	x->backend = params_backend(p);
+	x->device = params_device(p);
+	x->mode = mode;
+	x->passes = EXEC_NOT_BEGUN;
+	enum err e = build(x, why);
+	if (e) {
+		exec_free(x);
+		return e;
+	}
+	*out = x;
+	return ERR_OK;
+}
+
+void exec_free(struct exec *x)
+{
+	if (!x)
+		return;
+	x->backend->free(x->device, x->arena);
+	x->backend->free(x->device, x->inputs);
+	x->backend->free(x->device, x->targets);
+	segment_release(&x->segs);
+	memplan_release(&x->plan);
+	free(x->forward);
+	free(x->again);
+	free(x->backward);
+	free(x->has_value);
+	free(x->has_grad);
+	free(x);
+}
+
+uint64_t exec_bytes(const struct exec *x)
+{
+	return bytes_of(&x->plan, x->g, x->backend);
+}
+
+const struct segments *exec_segments(const struct exec *x)
+{
+	return &x->segs;
+}
 
 /* ---- a micro-batch begins */
 
@@ -82,10 +177,10 @@ enum err exec_begin(struct exec *x, const struct exec_batch *b, struct why *why)
 	const void *inputs = x->g->images_in != GRAPH_NONE ? b->images : b->tokens;
 	if (inputs)
 		x->backend->write(
-			x->device, x->inputs, 0, inputs, exec_inputs_size(x->g, x->backend));
+			x->device, x->inputs, 0, inputs, exec_wire_inputs_size(x->g, x->backend));
 	if (b->targets)
 		x->backend->write(x->device, x->targets, 0, b->targets,
-			exec_input_size(x->g, x->backend, x->g->targets_in));
+			exec_wire_input_size(x->g, x->backend, x->g->targets_in));
 	set_calls(x, b);
 	x->evaluates = b->evaluate;
 	memset(x->has_value, 0, x->g->n_tensors * sizeof *x->has_value);
@@ -129,7 +224,7 @@ void exec_put(struct exec *x, uint32_t tensor, const void *reals)
 	assert(x->passes < x->segs.n);
 	const struct segment *seg = &x->segs.at[x->passes];
 	assert(listed(seg->in, seg->n_in, tensor));
-	put(x, exec_value_view(x, tensor), tensor, reals);
+	put(x, exec_wire_value(x, tensor), tensor, reals);
 	x->has_value[tensor] = true;
 }
 
@@ -140,7 +235,7 @@ void exec_get(struct exec *x, uint32_t tensor, uint64_t first, uint64_t n, void 
 	bool logits = tensor == x->g->logits && !exec_trains(x);
 	assert(x->has_value[tensor] && (logits || listed(seg->out, seg->n_out, tensor)));
 	assert(first + n <= shape_count(&x->g->tensors[tensor].shape));
-	struct view from = exec_value_view(x, tensor);
+	struct view from = exec_wire_value(x, tensor);
 	from.at += first;
 	get(x, from, n, reals);
 }
@@ -150,7 +245,7 @@ void exec_put_grad(struct exec *x, uint32_t tensor, const void *reals)
 	const struct segment *seg = backward_segment(x, x->passes);
 	assert(listed(seg->in, seg->n_in, tensor) || listed(seg->out, seg->n_out, tensor));
 	assert(x->plan.differs[tensor]);
-	put(x, exec_grad_view(x, tensor), tensor, reals);
+	put(x, exec_wire_grad(x, tensor), tensor, reals);
 	x->has_grad[tensor] = true;
 }
 
@@ -158,7 +253,7 @@ void exec_get_grad(struct exec *x, uint32_t tensor, void *reals)
 {
 	const struct segment *seg = backward_segment(x, x->passes - 1);
 	assert(listed(seg->in, seg->n_in, tensor) && x->has_grad[tensor]);
-	get(x, exec_grad_view(x, tensor), shape_count(&x->g->tensors[tensor].shape), reals);
+	get(x, exec_wire_grad(x, tensor), shape_count(&x->g->tensors[tensor].shape), reals);
 }
 
 double exec_loss(struct exec *x)
@@ -167,7 +262,7 @@ double exec_loss(struct exec *x)
 	float as_float;
 	assert(x->passes != EXEC_NOT_BEGUN && x->has_value[x->g->loss]);
 	bool wide = x->backend->real_size == sizeof as_double;
-	get(x, exec_value_view(x, x->g->loss), 1, wide ? (void *)&as_double : (void *)&as_float);
+	get(x, exec_wire_value(x, x->g->loss), 1, wide ? (void *)&as_double : (void *)&as_float);
 	return wide ? as_double : (double)as_float;
 }
 
@@ -211,7 +306,7 @@ static void seed_loss(struct exec *x)
 	const double as_double = 1;
 	const float as_float = 1;
 	bool wide = x->backend->real_size == sizeof as_double;
-	put(x, exec_grad_view(x, x->g->loss), x->g->loss,
+	put(x, exec_wire_grad(x, x->g->loss), x->g->loss,
 		wide ? (const void *)&as_double : (const void *)&as_float);
 	x->has_grad[x->g->loss] = true;
 }

@@ -1,6 +1,7 @@
-/* The inside of an executor: what making it (exec_wire.c) and running it (exec.c) share. */
-#ifndef KERNELS_EXEC_IN_H
-#define KERNELS_EXEC_IN_H
+/* The inside of an executor, and how its kernel calls get their views: where the plan has put each
+ * value, gradient and statistics. */
+#ifndef KERNELS_EXEC_WIRE_H
+#define KERNELS_EXEC_WIRE_H
 #include "kernels/exec.h"
 #include "model/memplan.h"
 
@@ -28,11 +29,14 @@ static inline bool exec_trains(const struct exec *x)
 }
 
 /* Bytes of an input tensor; 0 for GRAPH_NONE and for one that a batch does not have. */
-uint64_t exec_input_size(const struct graph *g, const struct backend *b, uint32_t tensor);
+uint64_t exec_wire_input_size(const struct graph *g, const struct backend *b, uint32_t tensor);
 /* Of tokens or images, which a graph does not have both. */
-uint64_t exec_inputs_size(const struct graph *g, const struct backend *b);
-struct view exec_value_view(const struct exec *x, uint32_t tensor);
+uint64_t exec_wire_inputs_size(const struct graph *g, const struct backend *b);
+struct view exec_wire_value(const struct exec *x, uint32_t tensor);
 /* {NULL, 0} where the tensor has no gradient. */
-struct view exec_grad_view(const struct exec *x, uint32_t tensor);
+struct view exec_wire_grad(const struct exec *x, uint32_t tensor);
+/* Takes the memory of an executor whose plan is made, and fills in its calls.  On failure the
+ * caller frees what is there. */
+enum err exec_wire(struct exec *x, struct why *why) MUST_CHECK;
 
 #endif
