@@ -99,6 +99,7 @@ static enum err load_spec(const char *path, const char *const *sets, size_t n_se
 	if (err || !opt.hub.init || !hash_is_zero(&(*out)->init))
 		return err;
 	spec_free(*out);
+	*out = NULL;
 	memcpy(all, sets, n_sets * sizeof *all);
 	all[n_sets] = set;
 	err = hfinit_set(opt.hub.init, set, why);
