@@ -12,8 +12,8 @@ struct help_dims {
 	uint32_t batch, seq, width, heads; /* of sequences; batch also of images */
 	uint32_t vocab, out;
 	uint32_t kv_heads; /* 0: attention takes one tensor and shares no keys */
-	/* Images; linear and conv2d have a bias when out is odd, batchnorm's x is [N,C] when wide is
-	 * a multiple of 3. */
+	/* Images; linear and conv2d have a bias when out is odd, batchnorm's x is [N,C] when wide
+	 * is a multiple of 3. */
 	uint32_t channels, high, wide, window, stride, pad;
 };
 
@@ -173,17 +173,22 @@ HELP_OPS_INPUTS(global_average)
 
 typedef uint32_t help_ops_fn(struct graph *g, const struct help_dims *d, uint32_t *in);
 
-static help_ops_fn *const help_ops[OP_COUNT] = {
-#define X(id, name) [OP_##name] = help_ops_##name,
-	OP_LIST(X)
+static inline help_ops_fn *help_ops_of(enum op op)
+{
+	switch (op) {
+#define X(id, name) \
+	case OP_##name: return help_ops_##name;
+		OP_LIST(X)
 #undef X
-};
+	default: return NULL;
+	}
+}
 
 static inline struct graph *help_ops_graph(enum op op, const struct help_dims *d)
 {
 	struct graph *g = graph_new(d->batch, d->seq);
 	uint32_t in[NODE_IN_MAX];
-	uint32_t n = help_ops[op](g, d, in);
+	uint32_t n = help_ops_of(op)(g, d, in);
 	const struct node attrs = {.heads = d->heads,
 		.kv_heads = op == OP_attention ? d->kv_heads : 0,
 		.window = d->window,
