@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -107,10 +108,13 @@ static void a_pipe_is_read_to_its_end(void **state)
 	pid_t child = fork();
 	assert_true(hold >= 0 && child >= 0);
 	if (!child) {
-		for (int i = 0; i < 3; i++) {
-			usleep(20000);
+		alarm(20);
+		for (int i = 0, left = 0; i < 3; i++) {
 			if (write(hold, "abc", 3) != 3)
 				_exit(1);
+			do /* until the reader has it and waits for more */
+				sched_yield();
+			while (!ioctl(hold, FIONREAD, &left) && left);
 		}
 		_exit(0);
 	}
