@@ -8,7 +8,7 @@
 #include "model/segment.h"
 #include "model/spec.h"
 
-#define REAL_BYTES 4 /* all training is in float32 */
+#define REAL_BYTES 4 /* float32, whatever the factors of products are rounded to */
 #define NAME_HEAD "parameter or output"
 #define TRAINED_BYTES (4 * REAL_BYTES) /* parameter, gradient, two moments */
 
@@ -104,13 +104,13 @@ static uint64_t state_bytes(const struct graph *g)
 }
 
 /* What one peer with every shard needs, by the plan that the executor works with. */
-static enum err show_memory(const struct graph *g, struct why *why)
+static enum err show_memory(const struct graph *g, bool recompute, struct why *why)
 {
 	struct segments cut = {0};
 	struct memplan plan = {0};
 	enum err err = segment_cut(g, NULL, 0, &cut, why);
 	if (!err)
-		err = memplan_make(&cut, MEMPLAN_train, &plan, why);
+		err = memplan_make(&cut, recompute ? MEMPLAN_recompute : MEMPLAN_train, &plan, why);
 	char a[HUMAN_TEXT], b[HUMAN_TEXT], c[HUMAN_TEXT];
 	if (!err)
 		printf("Memory to train on one device: %s for parameters, gradients and moments, "
@@ -154,7 +154,7 @@ static void show_meaning(const struct graph *g, const struct totals *all)
 	     "FLOP/B is arithmetic for each byte moved.");
 }
 
-static enum err show_graph(const struct graph *g, struct why *why)
+static enum err show_graph(const struct graph *g, bool recompute, struct why *why)
 {
 	struct totals *shards = alloc_must_zero(g->n_shards, sizeof *shards), all = {0};
 	show_nodes(g, shards);
@@ -170,7 +170,7 @@ static enum err show_graph(const struct graph *g, struct why *why)
 	show_shard("all", &all);
 	free(shards);
 	show_meaning(g, &all);
-	return show_memory(g, why);
+	return show_memory(g, recompute, why);
 }
 
 enum err inspect_model(const struct inspect *i, struct why *why)
@@ -181,7 +181,7 @@ enum err inspect_model(const struct inspect *i, struct why *why)
 	if (!err)
 		err = graph_build(&s->model, s->train.micro_batch, s->train.seq, &g, why);
 	if (!err)
-		err = show_graph(g, why);
+		err = show_graph(g, s->train.recompute, why);
 	graph_free(g);
 	spec_free(s);
 	return err;

@@ -14,7 +14,9 @@
 #include "model/safetensors.h"
 
 struct hfexport {
-	const char *dir; /* made when missing; what it held of the other form is removed */
+	/* Made when missing.  A single file or an index there that would be read in place of what
+	 * is written is removed. */
+	const char *dir;
 	const struct graph *graph; /* built from config; its builder must be one of hfarch.h */
 	const struct model_config *config;
 	const float *const *shards; /* a flat vector for each shard */
