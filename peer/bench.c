@@ -14,6 +14,9 @@
 #include "model/spec.h"
 
 #define RUNS_MAX 101
+#define WORDS_MAX 64
+/* Plain loops make more than this, in FLOP/s. */
+#define REF_SPEED 1e9
 
 static struct {
 	int64_t threads, runs;
@@ -31,10 +34,12 @@ static const struct option_row rows[] = {
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static const char about[] =
-	"shoal-peer bench [SPEC]\n\nTimes training steps of SPEC's model (else of a "
-	"10 M parameter GPT) on every device.\n";
+	"shoal-peer bench [SPEC [PATH=VALUE ...]]\n\nTimes training steps of SPEC's model (else of "
+	"a 10 M parameter GPT) on every device.\nPATH=VALUE changes a member of the spec, as in "
+	"train.precision=bf16.\n";
 
-static const char examples[] = "  shoal-peer bench configs/gpt2-124m.json --seconds 1m\n";
+static const char examples[] = "  shoal-peer bench configs/gpt2-124m.json --seconds 1m\n"
+			       "  shoal-peer bench configs/gpt2-124m.json train.precision=bf16\n";
 
 /* What is computed when no spec is named: a 10-million-parameter GPT over bytes. */
 static const struct model_config standard = {.builder = "gpt",
@@ -49,25 +54,30 @@ static const struct model_config standard = {.builder = "gpt",
 struct load {
 	struct model_config model;
 	uint32_t batch, seq;
+	enum precision precision;
+	bool recompute;
 	struct graph *graph;
 	int32_t *tokens;
 	float *images; /* instead of tokens, which then are the targets only */
 	double flops;  /* of a step, forward and backward */
 };
 
-static enum err make_load(struct load *l, const char *path, struct why *why)
+static enum err make_load(struct load *l, const char **words, size_t n_words, struct why *why)
 {
 	l->model = standard;
 	l->batch = 4;
 	l->seq = 128;
 	struct spec *spec = NULL;
-	enum err e = path ? spec_load(path, NULL, 0, &spec, NULL, why) : ERR_OK;
+	enum err e =
+		n_words ? spec_load(words[0], words + 1, n_words - 1, &spec, NULL, why) : ERR_OK;
 	if (e)
 		return e;
 	if (spec) {
 		l->model = spec->model;
 		l->batch = spec->train.micro_batch;
 		l->seq = spec->train.seq;
+		l->precision = spec->train.precision;
+		l->recompute = spec->train.recompute;
 	}
 	e = graph_build(&l->model, l->batch, l->seq, &l->graph, why);
 	l->model.user = NULL; /* was the spec's */
@@ -125,7 +135,7 @@ static enum err time_steps(
 	if (!e && params_init(p, l->graph, 1))
 		e = err_why(why, ERR_nomem, "no memory for the initial parameters");
 	if (!e)
-		e = exec_new(l->graph, p, EXEC_train, &x, why);
+		e = exec_new(l->graph, p, l->recompute ? EXEC_recompute : EXEC_train, &x, why);
 	if (!e)
 		e = one_step(l, p, x, 1, why);
 	uint64_t took[RUNS_MAX], begin = clock_now_ns();
@@ -149,22 +159,29 @@ static enum err time_steps(
 	return ERR_OK;
 }
 
-static enum err bench_all(const char *path, struct why *why)
+static enum err bench_all(const char **words, size_t n_words, struct why *why)
 {
 	struct load l = {0};
-	enum err e = make_load(&l, path, why);
+	enum err e = make_load(&l, words, n_words, why);
 	if (!e)
 		printf("%llu parameters, %u nodes, micro-batch %u x %u %s\n",
 			(unsigned long long)graph_params(l.graph), l.graph->n_nodes, l.batch, l.seq,
 			l.images ? "images" : "tokens");
 	for (size_t i = 0; !e && backend_at(i) && !signal_asked(); i++) {
 		const struct backend *b = backend_at(i);
-		struct backend_config how = {.threads = (unsigned)opt.threads};
+		struct backend_config how = {
+			.threads = (unsigned)opt.threads, .precision = l.precision};
 		struct device *d = NULL;
 		struct why off;
 		char text[200];
 		if (b->real_size != sizeof(float))
 			continue; /* the definition in double is for tests */
+		if (!strcmp(b->name, "ref") && l.flops / REF_SPEED > clock_seconds(opt.seconds)) {
+			printf("  %-6s left out: a step by plain loops takes longer than "
+			       "--seconds\n",
+				b->name);
+			continue;
+		}
 		if (b->open(&how, &d, &off)) {
 			printf("  %-6s off: %s\n", b->name, off.text);
 			continue;
@@ -186,7 +203,7 @@ static enum err bench_all(const char *path, struct why *why)
 
 int bench_command(int argc, char **argv)
 {
-	const char *words[1];
+	const char *words[WORDS_MAX];
 	size_t n;
 	struct why why;
 	const struct program_options options = {.program = COMMAND_PROGRAM,
@@ -195,11 +212,11 @@ int bench_command(int argc, char **argv)
 		.about = about,
 		.examples = examples,
 		.words = words,
-		.max_words = 1};
+		.max_words = WORDS_MAX};
 	int status;
 	if (!program_options(&options, argc, argv, &n, &status))
 		return status;
-	if (bench_all(n ? words[0] : NULL, &why))
+	if (bench_all(words, n, &why))
 		return program_fail(COMMAND_PROGRAM, argv[0], &why);
 	return signal_asked() ? PROGRAM_interrupted : PROGRAM_ok;
 }
