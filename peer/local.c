@@ -260,10 +260,12 @@ static void show(struct local *l, uint64_t began, bool force)
 {
 	double seconds = clock_seconds(clock_now_ns() - l->progress.start_ns);
 	double speed = seconds > 0 ? (double)tokens_of(l, l->cursor - began) / seconds : 0;
+	char val[32] = ""; /* nothing was measured yet after a resume */
+	if (l->last.tokens)
+		snprintf(val, sizeof val, "  val %.3f", l->last.per_token);
 	progress_show(&l->progress, (double)l->cursor / (double)l->end, force,
-		"%llu tokens  loss %.3f  val %.3f  %.0f tokens/s",
-		(unsigned long long)tokens_of(l, l->cursor), l->mean_loss, l->last.per_token,
-		speed);
+		"%llu tokens  loss %.3f%s  %.0f tokens/s",
+		(unsigned long long)tokens_of(l, l->cursor), l->mean_loss, val, speed);
 }
 
 static bool asked(void *arg)
