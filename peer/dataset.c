@@ -21,8 +21,9 @@ static enum err matches(
 			spec->model.image[0], spec->model.image[1], spec->model.image[2]);
 	if (d->manifest->vocab > spec->model.vocab)
 		return err_why(why, ERR_shape,
-			"the data's vocabulary has %u ids, but the spec's model.vocab is only %u",
-			d->manifest->vocab, spec->model.vocab);
+			"the vocabulary of the data in %s has %u ids, but model.vocab is only %u: "
+			"set it to that, or prepare the text with the model's tokenizer",
+			dir, d->manifest->vocab, spec->model.vocab);
 	if (!corpus_sequences(d->corpus, CORPUS_train, spec->train.seq))
 		return err_why(why, ERR_range,
 			"the text in %s is too short for sequences of %u tokens", dir,
