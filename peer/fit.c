@@ -60,8 +60,9 @@ static enum err nothing_fits(
 	const struct fit_ask *ask, const struct fit *least, bool whole, struct why *why)
 {
 	return err_why(why, ERR_nomem,
-		"out of memory: %s sequences of %u tokens, %u at a time, takes %.0f MiB and %.0f "
-		"MiB are there; free memory, allow more (--memory), or lower train.seq%s",
+		"out of memory: %s sequences of %u tokens, %u at a time, takes %.0f MiB beside the "
+		"program itself, which leaves %.0f MiB; free memory, allow more (--memory), or "
+		"lower train.seq%s",
 		ask->training ? "training on" : "evaluating", ask->spec->train.seq,
 		least->micro_batch, (double)least->bytes / MIB, (double)ask->memory / MIB,
 		whole ? " or train.micro_batch" : "");
