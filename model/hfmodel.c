@@ -246,17 +246,20 @@ enum err hfmodel_suits(const struct hfmodel *m, const struct model_config *spec,
 		{"context", llama ? 0 : c->context, llama ? 0 : spec->context},
 		{"tied", c->tied, spec->tied},
 		{"norm_eps", builder_norm_eps(c), builder_norm_eps(spec)},
-		{"kv_heads", builder_kv_heads(c), builder_kv_heads(spec)},
+		{"kv_heads", llama ? builder_kv_heads(c) : 0, llama ? builder_kv_heads(spec) : 0},
 		{"hidden", c->hidden, spec->hidden},
 		{"rope_theta", builder_rope_theta(c), builder_rope_theta(spec)},
 	};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+	char list[320] = ""; /* ten rows at most, and a folder's name is cut rather than these */
+	int n = 0;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows && n < (int)sizeof list; i++)
 		if (rows[i].is < rows[i].must || rows[i].is > rows[i].must)
-			return err_why(why, ERR_spec,
-				"the model in %s has model.%s = %g, the spec has %g: they must be "
-				"the same",
-				m->dir, rows[i].name, rows[i].is, rows[i].must);
-	return ERR_OK;
+			n += snprintf(list + n, sizeof list - (size_t)n,
+				"%smodel.%s = %g, the spec has %g", n ? "; " : "", rows[i].name,
+				rows[i].is, rows[i].must);
+	return n ? err_why(why, ERR_spec, "the spec must say what the model in %.40s has: %s",
+			   m->dir, list)
+		 : ERR_OK;
 }
 
 /* ---- the values */
