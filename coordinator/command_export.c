@@ -204,18 +204,26 @@ static enum err check_places(const char *path, struct why *why)
 	return ERR_OK;
 }
 
-static void report(const struct export_source *s, const char *path, bool tokenizer)
+static bool has(const char *name)
+{
+	char *path = alloc_must_printf("%s/%s", opt.out, name);
+	bool there = file_exists(path);
+	free(path);
+	return there;
+}
+
+/* A folder's own tokenizer was copied, so what is told is what lies there. */
+static void report(const struct export_source *s, const char *path)
 {
 	char params[HUMAN_TEXT], hex[HASH_HEX] = "none";
 	printf("%s: %s parameters of %s\n", opt.out, human_count(graph_params(s->graph), params),
 		s->state.path ? s->state.path : path);
 	if (s->state.file && !strcmp(statefile_kind(s->state.file), "snapshot"))
 		state_text(&s->state, hex);
-	char *index = alloc_must_printf("%s/" WEIGHTSET_INDEX, opt.out);
-	printf("export: ok %s config.json%s state=%s\n",
-		file_exists(index) ? WEIGHTSET_INDEX : WEIGHTSET_FILE,
-		tokenizer ? " tokenizer.json tokenizer_config.json" : "", hex);
-	free(index);
+	printf("export: ok %s config.json%s%s state=%s\n",
+		has(WEIGHTSET_INDEX) ? WEIGHTSET_INDEX : WEIGHTSET_FILE,
+		has("tokenizer.json") ? " tokenizer.json" : "",
+		has("tokenizer_config.json") ? " tokenizer_config.json" : "", hex);
 }
 
 static enum err run(const char *path, struct why *why)
@@ -236,7 +244,7 @@ static enum err run(const char *path, struct why *why)
 	if (!err)
 		err = write_all(&s, path, type, tokenizer, why);
 	if (!err)
-		report(&s, path, tokenizer);
+		report(&s, path);
 	free(tokenizer);
 	tokenizer_free(t);
 	export_source_release(&s);
