@@ -280,7 +280,9 @@ void option_help(const struct option_row *rows, size_t n_rows, FILE *to)
 		const char *word = option_value_word(rows[i].kind);
 		snprintf(left, sizeof left, "--%s%s%s", rows[i].name, *word ? " " : "", word);
 		fprintf(to, "  %-26s %s", left, rows[i].help);
-		if (rows[i].fallback && *rows[i].fallback)
+		if (rows[i].fallback && !strcmp(rows[i].fallback, "\n"))
+			fputs(" (default: a line's end)", to);
+		else if (rows[i].fallback && *rows[i].fallback)
 			fprintf(to, " (default %s)", rows[i].fallback);
 		fputc('\n', to);
 	}
