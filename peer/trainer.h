@@ -78,7 +78,8 @@ enum err trainer_load(struct trainer *t, const struct statefile *from, bool mome
 	struct why *why) MUST_CHECK;
 
 struct params *trainer_params(struct trainer *t);
-const struct graph *trainer_graph(const struct trainer *t); /* of a micro-batch; until a step */
+/* Of a micro-batch; valid until the next step or validation, which may take a smaller one. */
+const struct graph *trainer_graph(const struct trainer *t);
 void trainer_describe(const struct trainer *t, char *out, size_t size);
 
 #endif
