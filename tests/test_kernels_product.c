@@ -338,12 +338,12 @@ static void what_is_no_plugin_is_refused_with_a_reason(void **state)
 	refused("/nonexistent/shoal-onednn.so", "No such file");
 	int fd = mkstemp(path);
 	assert_true(fd >= 0);
-	refused(path, "too short");
+	refused(path, "cut off or damaged");
 	assert_int_equal(write(fd, "garbage, and enough of it to have a header\n", 43), 43);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(write(fd, path, sizeof path), sizeof path);
 	close(fd);
-	refused(path, "invalid ELF header");
+	refused(path, "cut off or damaged");
 	unlink(path);
 	ssize_t n = readlink("/proc/self/exe", other, sizeof other - 1);
 	assert_true(n > 0);

@@ -1,4 +1,5 @@
 #include "kernels/cpu/plugin.h"
+#include "kernels/cpu/plugin_file.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
@@ -33,6 +34,8 @@ const struct provider *plugin_load(const char *path, char *why, size_t size)
 		snprintf(why, size, "no " PLUGIN_FILE);
 		return NULL;
 	}
+	if (!plugin_file_check(path, why, size))
+		return NULL;
 	/* Never closed: its library keeps data of threads that may outlive the device. */
 	void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	provider_fn *table = NULL;
