@@ -44,8 +44,8 @@ static void mistake_at(const struct usergraph *u, uint32_t node, const struct wh
 	/* "linear.7: input 1 …": the number is the graph's, which the user does not know. */
 	const struct op_def *def = op_def(u->nodes[node].is.op);
 	int n = snprintf(prefix, sizeof prefix, "%s.", def->name);
-	const char *colon = strncmp(why->text, prefix, (size_t)n) ? NULL : strchr(why->text, ':');
-	json_mistake(&in, "", "%s%s", def->name, colon ? colon : why->text);
+	const char *colon = strncmp(why->text, prefix, (size_t)n) ? NULL : strstr(why->text, ": ");
+	json_mistake(&in, "", "%s: %s", def->name, colon ? colon + 2 : why->text);
 }
 
 static bool add_node(const struct usergraph *u, struct graph *g, uint32_t *tensors, uint32_t i)
@@ -68,7 +68,7 @@ static bool add_node(const struct usergraph *u, struct graph *g, uint32_t *tenso
 	struct why why;
 	if (!def->token_limit || def->token_limit(g, &g->nodes[g->n_nodes - 1]) >= u->m->vocab)
 		return true;
-	(void)err_why(&why, ERR_range, ": takes tokens below %u only, the spec has %u of them",
+	(void)err_why(&why, ERR_range, "takes tokens below %u only, the spec has %u of them",
 		def->token_limit(g, &g->nodes[g->n_nodes - 1]), u->m->vocab);
 	mistake_at(u, i, &why);
 	return false;
