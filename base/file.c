@@ -178,14 +178,15 @@ int file_sync_folder(const char *folder)
 	return e;
 }
 
-void file_sweep(const char *folder)
+void file_sweep(const char *folder, const char *prefix)
 {
 	DIR *dir = opendir(folder);
 	if (!dir)
 		return;
 	for (struct dirent *e; (e = readdir(dir));) {
 		size_t n = strlen(e->d_name);
-		if (n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0)
+		if (n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0 &&
+			strncmp(e->d_name, prefix, strlen(prefix)) == 0)
 			unlinkat(dirfd(dir), e->d_name, 0);
 	}
 	closedir(dir);

@@ -21,9 +21,10 @@ enum err file_mkdirs(const char *path, int mode, struct why *why) MUST_CHECK;
 bool file_exists(const char *path);
 /* Makes a rename in folder survive a power cut.  0 or an errno value. */
 int file_sync_folder(const char *folder);
-/* Removes what writers that were killed left in folder (names ending in ".tmp"); for the folder's
- * owner at start, before anybody writes there.  A missing folder is no mistake. */
-void file_sweep(const char *folder);
+/* Removes what writers that were killed left in folder (names that begin with prefix and end in
+ * ".tmp"); for the folder's owner at start, before anybody writes there.  "" only where nobody else
+ * keeps files.  A missing folder is no mistake. */
+void file_sweep(const char *folder, const char *prefix);
 /* Free bytes where path is (or would be). */
 enum err file_space(const char *path, uint64_t *bytes) MUST_CHECK;
 /* An exclusive lock on path, held until the descriptor is closed; ERR_busy names the holder's pid.

@@ -58,7 +58,7 @@ enum err shardfile_save(const struct shardfile *f, const struct shardstate *s, s
 
 void shardfile_sweep(const struct shardfile *f, uint64_t round)
 {
-	file_sweep(f->dir);
+	file_sweep(f->dir, "");
 	DIR *d = opendir(f->dir);
 	for (struct dirent *e; d && (e = readdir(d));) {
 		uint32_t shard;

@@ -277,8 +277,8 @@ static enum err make_room(struct job *j)
 			j->why, ERR_nomem, "no memory to prepare a text (about 100 MB are needed)");
 	char *blobs = alloc_must_printf("%s/blobs", j->p->dir);
 	enum err e = file_mkdirs(blobs, 0755, j->why);
-	file_sweep(blobs);
-	file_sweep(j->p->dir);
+	file_sweep(blobs, "");
+	file_sweep(j->p->dir, "manifest.json.");
 	free(blobs);
 	return e;
 }

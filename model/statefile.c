@@ -484,6 +484,13 @@ enum err statefile_open_newest(const struct statefile_series *series, struct sta
 	return e;
 }
 
+void statefile_sweep(const struct statefile_series *series)
+{
+	char *prefix = alloc_must_printf("%s-", series->prefix);
+	file_sweep(series->dir, prefix);
+	free(prefix);
+}
+
 void statefile_prune(const struct statefile_series *series, size_t keep)
 {
 	struct buf list;

@@ -96,6 +96,8 @@ char *statefile_path(const struct statefile_series *series, uint64_t number);
  * all (ERR_io, ERR_permission, ERR_nomem) is not passed over. */
 enum err statefile_open_newest(const struct statefile_series *series, struct statefile **out,
 	uint64_t *number, struct buf *passed, struct why *why) MUST_CHECK;
+/* Removes what writers of the series that were killed left; for the folder's owner at start. */
+void statefile_sweep(const struct statefile_series *series);
 /* Removes all but the keep highest numbers; failure to remove is not an error. */
 void statefile_prune(const struct statefile_series *series, size_t keep);
 

@@ -178,6 +178,7 @@ static enum err resume(struct local *l, struct why *why)
 	buf_init(&passed, 1 << 16);
 	l->series = (struct statefile_series){
 		.dir = opt.dir, .prefix = "local", .kind = "local", .run = &l->spec->id};
+	statefile_sweep(&l->series);
 	enum err e = statefile_open_newest(&l->series, &file, &number, &passed, why);
 	if (!e)
 		saved_tell_passed(&passed);

@@ -203,6 +203,7 @@ enum err standing_resume(struct standing *s, struct why *why)
 	uint64_t number;
 	forget(s);
 	buf_init(&passed, 1 << 16);
+	statefile_sweep(&s->series);
 	enum err e = statefile_open_newest(&s->series, &file, &number, &passed, why);
 	if (!e)
 		saved_tell_passed(&passed);

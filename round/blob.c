@@ -114,7 +114,7 @@ enum err blob_open(const char *dir, uint64_t cap, struct blob_store **out, struc
 	enum err err = file_mkdirs(dir, 0755, why);
 	if (err)
 		return err;
-	file_sweep(dir);
+	file_sweep(dir, "");
 	struct blob_store *s = alloc_must_zero(1, sizeof *s);
 	s->dir = alloc_must_strdup(dir);
 	s->cap = cap;

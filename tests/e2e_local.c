@@ -83,7 +83,10 @@ static void killed_and_resumed_gives_the_same_bits(void **state)
 		int status = proc_wait(p, WAIT);
 		assert_true(status == 128 + SIGKILL || status == 0);
 	}
+	const char *left = proc_text("%s/local-000000000001.state.Qk3TdE.tmp", dir);
+	help_run_write(left, "half a state");
 	assert_true(help_run_same(calm, train(dir, "1")));
+	assert_int_equal(access(left, F_OK), -1); /* the dead do not fill the disk */
 }
 
 static void ctrl_c_saves_and_leaves(void **state)

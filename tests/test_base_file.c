@@ -226,10 +226,14 @@ static void what_a_killed_writer_left_is_swept(void **state)
 	assert_int_equal(help_base_entries(""), 1);
 	help_base_write("keep", "x", 1);
 	help_base_write(".tmp", "x", 1);
-	file_sweep(help_base_path(""));
+	help_base_write("mine.tmp", "x", 1);
+	file_sweep(help_base_path(""), "f.");
+	assert_int_equal(help_base_entries(""), 3);
+	assert_true(file_exists(help_base_path("mine.tmp")));
+	file_sweep(help_base_path(""), "");
 	assert_int_equal(help_base_entries(""), 2);
 	assert_true(file_exists(help_base_path("keep")));
-	file_sweep(help_base_path("none"));
+	file_sweep(help_base_path("none"), "");
 }
 
 static void folders_are_made(void **state)

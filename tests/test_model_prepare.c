@@ -430,8 +430,12 @@ static void preparing_again_repairs(void **state)
 	snprintf(path, sizeof path, "out/blobs/%s", hex);
 	help_model_write(path, "spoilt", 6);
 	help_model_write("out/blobs/left.by.a.killed.one.tmp", "x", 1);
+	help_model_write("out/manifest.json.Qk3TdE.tmp", "x", 1);
+	help_model_write("out/of_the_user.tmp", "x", 1);
 	manifest_free(m);
+	size_t before = help_model_entries("out");
 	s = prepared(&p);
+	assert_int_equal(help_model_entries("out"), before - 1);
 	assert_int_equal(help_model_entries("out/blobs"), 4);
 	assert_corpus(&s, text);
 }

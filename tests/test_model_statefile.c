@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "base/alloc.h"
+#include "base/file.h"
 #include "model/statefile.h"
 #include "tests/help_model.h"
 
@@ -369,6 +370,19 @@ static void old_ones_are_pruned(void **state)
 	statefile_prune(&series, 0);
 }
 
+static void what_a_killed_writer_left_is_swept(void **state)
+{
+	(void)state;
+	struct statefile_series series = {
+		.dir = help_model_path(""), .prefix = "local", .kind = "local"};
+	write_number(&series, 8, "mine");
+	help_model_write("local-000000000009.state.Qk3TdE.tmp", "x", 1);
+	help_model_write("locally.tmp", "x", 1);
+	statefile_sweep(&series);
+	assert_int_equal(help_model_entries(""), 2);
+	assert_true(file_exists(help_model_path("locally.tmp")));
+}
+
 static void each_allocation_may_fail(void **state)
 {
 	(void)state;
@@ -407,6 +421,7 @@ int main(void)
 		T(bad_structure_is_refused),
 		T(the_newest_good_one_is_opened),
 		T(old_ones_are_pruned),
+		T(what_a_killed_writer_left_is_swept),
 		T(each_allocation_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
