@@ -1,6 +1,8 @@
 /* shoal-peer: trains a share of a model on this machine; its other tools work alone. */
+#include <unistd.h>
 #include "base/program.h"
 #include "base/signal.h"
+#include "kernels/cpu/blas.h"
 #include "peer/command.h"
 
 static const struct program_command commands[] = {
@@ -18,5 +20,10 @@ int main(int argc, char **argv)
 		.n_commands = sizeof commands / sizeof *commands,
 	};
 	signal_watch(); /* every command stops cleanly at a step's end */
-	return program_main(&program, argc, argv);
+	int status = program_main(&program, argc, argv);
+	/* OpenBLAS's own threads, which nobody uses, ask for memory from the first moment until
+	 * they get some, and leaving by exit would wait for them. */
+	if (!blas_has_room(1))
+		_exit(status);
+	return status;
 }

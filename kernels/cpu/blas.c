@@ -2,6 +2,7 @@
 #include <cblas.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* OpenBLAS's own; another CBLAS lacks them, and links all the same. */
 __attribute__((weak)) void openblas_set_num_threads(int n);
@@ -12,6 +13,16 @@ void blas_prepare(void)
 {
 	if (openblas_set_num_threads)
 		openblas_set_num_threads(1);
+}
+
+#define BUFFER ((size_t)160 << 20)
+
+bool blas_has_room(unsigned threads)
+{
+	size_t bytes = threads * BUFFER;
+	void *room =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return room != MAP_FAILED && !munmap(room, bytes);
 }
 
 void blas_product(const struct product *p)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "base/alloc.h"
+#include "kernels/cpu/blas.h"
 #include "kernels/cpu/plugin.h"
 #include "model/attention_form.h"
 
@@ -29,32 +29,21 @@ static enum err selftest(struct device *d, struct why *why)
 	return cpu_selftest(d, why);
 }
 
-/* OpenBLAS maps a buffer for each thread that multiplies, and where it gets none it tries again
- * without end: better refused here. */
-#define BLAS_BUFFER ((size_t)160 << 20)
-
-static bool has_room_for_blas(unsigned threads)
-{
-	size_t bytes = threads * BLAS_BUFFER;
-	void *room =
-		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return room != MAP_FAILED && !munmap(room, bytes);
-}
-
 static enum err prepare(
 	struct device *d, const struct backend_config *config, const char *plugin, struct why *why)
 {
 	d->vec = cpu_vec_at(0);
 	d->pool = pool_new(config->threads);
 	unsigned threads = pool_threads(d->pool);
-	product_open(&d->products, plugin, threads);
-	if (arena_init(&d->scratch, threads * CPU_SCRATCH * sizeof(float)))
-		return err_why(why, ERR_nomem, "cpu: out of memory for %u threads", threads);
-	if (!has_room_for_blas(threads))
+	/* One more for the plug-in, which dies where its library gets no memory for code. */
+	if (!blas_has_room(threads + 1))
 		return err_why(why, ERR_nomem,
 			"cpu: out of memory: the address space has no room for the buffers of %u "
 			"threads; allow more (ulimit -v) or fewer threads (--threads)",
 			threads);
+	product_open(&d->products, plugin, threads);
+	if (arena_init(&d->scratch, threads * CPU_SCRATCH * sizeof(float)))
+		return err_why(why, ERR_nomem, "cpu: out of memory for %u threads", threads);
 	enum err e = selftest(d, why);
 	d->wants_bf16 = config->precision == PRECISION_bf16;
 	d->bf16 = !e && d->wants_bf16 && d->products.has_bf16;
