@@ -205,6 +205,9 @@ static void remove_file(const struct writing *w, const char *name)
 static enum err write_all(struct writing *w, struct why *why)
 {
 	enum err e = ERR_OK;
+	/* Who is killed leaves files of two models under an older index: none must join them. */
+	if (w->n_files > 1)
+		remove_file(w, WEIGHTSET_INDEX);
 	for (size_t i = 0, end; i < w->n && !e; i = end) {
 		for (end = i; end < w->n && w->items[end].file == w->items[i].file;)
 			end++;

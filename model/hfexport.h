@@ -15,7 +15,7 @@
 
 struct hfexport {
 	/* Made when missing.  A single file or an index there that would be read in place of what
-	 * is written is removed. */
+	 * is written is removed, and an index that will be written again is removed first. */
 	const char *dir;
 	const struct graph *graph; /* built from config; its builder must be one of hfarch.h */
 	const struct model_config *config;

@@ -315,6 +315,21 @@ static void too_large_for_a_type_is_refused(void **state)
 	release(&m);
 }
 
+/* Files of two models are never joined by the older one's index. */
+static void half_an_export_over_an_older_one_is_no_model(void **state)
+{
+	(void)state;
+	struct model m = built(&gpt, true);
+	struct why why = {0};
+	exported(&m, "out", SAFETENSORS_F32, SMALL_FILE);
+	assert_true(is_there("out/" WEIGHTSET_INDEX));
+	m.shards[0][3] = 65520;
+	assert_int_equal(export(&m, "out", SAFETENSORS_F16, SMALL_FILE / 2, &why), ERR_range);
+	assert_int_equal(import(&m, "out", &why), ERR_missing);
+	assert_false(is_there("out/" WEIGHTSET_INDEX));
+	release(&m);
+}
+
 /* ---- folders of others: the exported tensors once more, changed in one way */
 
 struct change {
@@ -532,6 +547,7 @@ int main(void)
 		T(llamas_weights_lie_as_transformers_wants),
 		T(what_was_written_comes_back),
 		T(too_large_for_a_type_is_refused),
+		T(half_an_export_over_an_older_one_is_no_model),
 		T(other_spellings_are_read),
 		T(other_weights_are_refused),
 		T(other_configs_are_refused),
