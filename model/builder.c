@@ -2,8 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define WIDTH_MAX (1u << 20)
-
 /* ---- defaults */
 
 double builder_norm_eps(const struct model_config *m)
@@ -61,16 +59,18 @@ enum err builder_check_language(
 	if (m->layers < 1 || m->layers > BUILDER_LAYERS_MAX)
 		return err_why(why, ERR_range, "model.layers: %u, must be from 1 to %u", m->layers,
 			BUILDER_LAYERS_MAX);
-	if (m->width < 1 || m->width > WIDTH_MAX)
+	if (m->width < 1 || m->width > BUILDER_WIDTH_MAX)
 		return err_why(why, ERR_range, "model.width: %u, must be from 1 to %u", m->width,
-			WIDTH_MAX);
-	if (m->heads < 1 || m->width % m->heads)
-		return err_why(why, ERR_range, "model.heads: %u does not divide the width of %u",
-			m->heads, m->width);
-	if (m->vocab < 1 || m->vocab > INT32_MAX || m->context < 1)
+			BUILDER_WIDTH_MAX);
+	if (m->heads < 1 || m->heads > BUILDER_HEADS_MAX || m->width % m->heads)
 		return err_why(why, ERR_range,
-			"model.vocab is %u and model.context %u, both must be at least 1", m->vocab,
-			m->context);
+			"model.heads: %u does not divide the width of %u, or is above %u", m->heads,
+			m->width, BUILDER_HEADS_MAX);
+	if (m->vocab < 1 || m->vocab > BUILDER_TOKENS_MAX || m->context < 1 ||
+		m->context > BUILDER_TOKENS_MAX)
+		return err_why(why, ERR_range,
+			"model.vocab is %u and model.context %u, both must be from 1 to %u",
+			m->vocab, m->context, BUILDER_TOKENS_MAX);
 	if (batch < 1 || seq < 1 || seq > m->context)
 		return err_why(why, ERR_range,
 			"a batch of %u sequences of %u tokens: must be at least 1, and no sequence "

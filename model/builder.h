@@ -9,7 +9,14 @@
 #include "model/graph.h"
 
 #define BUILDER_LAYERS_MAX (GRAPH_NODES_MAX / 16)
-#define BUILDER_INIT_STD 0.02 /* of matrices in language models (GPT-2) */
+/* Of the spec, the builders and Hugging Face's configs alike. */
+#define BUILDER_WIDTH_MAX (1u << 16)
+#define BUILDER_HEADS_MAX (1u << 12)
+#define BUILDER_HIDDEN_MAX (1u << 20)
+#define BUILDER_TOKENS_MAX (1u << 20) /* of a vocabulary, and of a sequence */
+#define BUILDER_IMAGE_MAX (1u << 12)
+#define BUILDER_CHANNELS_MAX (1u << 12) /* of a ResNet's first stage */
+#define BUILDER_INIT_STD 0.02           /* of matrices in language models (GPT-2) */
 /* Defaults of the spec: part of its format. */
 #define BUILDER_NORM_EPS 1e-5
 #define BUILDER_ROPE_THETA 10000.0

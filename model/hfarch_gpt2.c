@@ -2,17 +2,15 @@
 #include "model/builder.h"
 #include "model/hfarch.h"
 
-#define WIDTH_MAX (1u << 20)
-
 static void read(struct json_in *in, struct model_config *m)
 {
 	/* One function under two names. */
 	static const char *const gelu[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
 	m->layers = hfarch_number(in, "n_layer", BUILDER_LAYERS_MAX, 0);
-	m->width = hfarch_number(in, "n_embd", WIDTH_MAX, 0);
-	m->heads = hfarch_number(in, "n_head", WIDTH_MAX, 0);
-	m->context = hfarch_number(in, "n_positions", WIDTH_MAX, 0);
-	m->vocab = hfarch_number(in, "vocab_size", WIDTH_MAX, 0);
+	m->width = hfarch_number(in, "n_embd", BUILDER_WIDTH_MAX, 0);
+	m->heads = hfarch_number(in, "n_head", BUILDER_HEADS_MAX, 0);
+	m->context = hfarch_number(in, "n_positions", BUILDER_TOKENS_MAX, 0);
+	m->vocab = hfarch_number(in, "vocab_size", BUILDER_TOKENS_MAX, 0);
 	m->tied = hfarch_flag(in, "tie_word_embeddings", true);
 	m->norm_eps = hfarch_real(in, "layer_norm_epsilon", BUILDER_NORM_EPS);
 	hfarch_must_be(in, "activation_function", gelu);

@@ -2,7 +2,6 @@
 #include "model/builder.h"
 #include "model/hfarch.h"
 
-#define WIDTH_MAX (1u << 20)
 #define CONTEXT 2048u
 #define NORM_EPS 1e-6 /* transformers' default; a spec's is BUILDER_NORM_EPS */
 #define THETA_MAX 1e12
@@ -41,18 +40,18 @@ static void read(struct json_in *in, struct model_config *m)
 {
 	static const char *const silu[] = {"silu", "swish", NULL};
 	m->layers = hfarch_number(in, "num_hidden_layers", BUILDER_LAYERS_MAX, 0);
-	m->width = hfarch_number(in, "hidden_size", WIDTH_MAX, 0);
-	m->heads = hfarch_number(in, "num_attention_heads", WIDTH_MAX, 0);
-	m->kv_heads = hfarch_number(in, "num_key_value_heads", WIDTH_MAX, m->heads);
-	m->hidden = hfarch_number(in, "intermediate_size", WIDTH_MAX, 0);
-	m->context = hfarch_number(in, "max_position_embeddings", WIDTH_MAX, CONTEXT);
-	m->vocab = hfarch_number(in, "vocab_size", WIDTH_MAX, 0);
+	m->width = hfarch_number(in, "hidden_size", BUILDER_WIDTH_MAX, 0);
+	m->heads = hfarch_number(in, "num_attention_heads", BUILDER_HEADS_MAX, 0);
+	m->kv_heads = hfarch_number(in, "num_key_value_heads", BUILDER_HEADS_MAX, m->heads);
+	m->hidden = hfarch_number(in, "intermediate_size", BUILDER_HIDDEN_MAX, 0);
+	m->context = hfarch_number(in, "max_position_embeddings", BUILDER_TOKENS_MAX, CONTEXT);
+	m->vocab = hfarch_number(in, "vocab_size", BUILDER_TOKENS_MAX, 0);
 	m->tied = hfarch_flag(in, "tie_word_embeddings", false);
 	m->norm_eps = hfarch_real(in, "rms_norm_eps", NORM_EPS);
 	m->rope_theta = read_theta(in);
 	hfarch_must_be(in, "hidden_act", silu);
 	uint32_t size = m->width / m->heads;
-	uint32_t head_dim = hfarch_number(in, "head_dim", WIDTH_MAX, size ? size : 1);
+	uint32_t head_dim = hfarch_number(in, "head_dim", BUILDER_WIDTH_MAX, size ? size : 1);
 	if (head_dim != size)
 		json_mistake(in, "head_dim",
 			"must be hidden_size / num_attention_heads (%u), is %u", size, head_dim);

@@ -1,8 +1,6 @@
 #include "model/llama.h"
 #include "model/builder.h"
 
-#define HIDDEN_MAX (1u << 22)
-
 static uint32_t norm(struct builder *b, const char *part, uint32_t x)
 {
 	uint32_t gain = builder_param(b, part, builder_vector(b->m->width), INIT_one, 0);
@@ -69,9 +67,9 @@ static enum err check(const struct model_config *m, uint32_t batch, uint32_t seq
 		return err_why(why, ERR_range,
 			"model.heads: a head has %u numbers, must be even: positions turn pairs",
 			m->width / m->heads);
-	if (m->hidden < 1 || m->hidden > HIDDEN_MAX)
+	if (m->hidden < 1 || m->hidden > BUILDER_HIDDEN_MAX)
 		return err_why(why, ERR_range, "model.hidden: %u, must be from 1 to %u", m->hidden,
-			HIDDEN_MAX);
+			BUILDER_HIDDEN_MAX);
 	return ERR_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "model/op.h"
+#include <stdio.h>
 #include "model/graph.h"
 
 #define X(id, name) extern const struct op_def op_##name;
@@ -24,6 +25,26 @@ enum err op_wrong_shape(const struct graph *g, const struct node *n, uint32_t in
 	shape_text(&t->shape, is);
 	return err_why(why, ERR_shape, "%s.%u: input %u (%s) is %s, must be %s",
 		op_def(n->op)->name, g->n_nodes, input, t->name, is, must);
+}
+
+enum err op_check_bias(
+	const struct graph *g, const struct node *n, uint32_t outputs, struct why *why)
+{
+	char must[32];
+	const struct shape *bias = n->n_in == 3 ? &g->tensors[n->in[2]].shape : NULL;
+	if (!bias || (bias->rank == 1 && bias->dim[0] == outputs))
+		return ERR_OK;
+	snprintf(must, sizeof must, "[%u]", outputs);
+	return op_wrong_shape(g, n, 2, must, why);
+}
+
+void op_count_product(
+	const struct graph *g, const struct node *n, uint64_t multiplications, struct op_cost *c)
+{
+	uint64_t bias = n->n_in == 3 ? shape_count(&g->tensors[n->out].shape) : 0;
+	c->flops_forward = 2 * multiplications + bias;
+	c->flops_backward = 4 * multiplications + bias;
+	op_count_bytes(g, n, c);
 }
 
 static uint64_t bytes_of(const struct graph *g, uint32_t tensor)

@@ -123,6 +123,13 @@ const struct op_def *op_def(enum op op); /* never NULL for a listed op */
  * ERR_shape with "linear: input 1 (h.0.attn.c_attn.weight) is [96,32], must be [O,32]". */
 enum err op_wrong_shape(const struct graph *g, const struct node *n, uint32_t input,
 	const char *must, struct why *why);
+/* The bias that a product with so many outputs may have as input 2: [O]. */
+enum err op_check_bias(
+	const struct graph *g, const struct node *n, uint32_t outputs, struct why *why);
+/* Costs of a product of so many multiplications, and of its bias: there, and back to both factors.
+ */
+void op_count_product(
+	const struct graph *g, const struct node *n, uint64_t multiplications, struct op_cost *c);
 /* Fills in the bytes from the masks above: every input, y and saved once; in backward also each
  * gradient once. */
 void op_count_bytes(const struct graph *g, const struct node *n, struct op_cost *c);

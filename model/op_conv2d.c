@@ -17,11 +17,6 @@ static enum err infer(const struct graph *g, const struct node *n, struct shape 
 		snprintf(must, sizeof must, "[O,%u,R,S]", x->dim[1]);
 		return op_wrong_shape(g, n, 1, must, why);
 	}
-	if (n->n_in == 3 &&
-		(shape_of(g, n, 2)->rank != 1 || shape_of(g, n, 2)->dim[0] != w->dim[0])) {
-		snprintf(must, sizeof must, "[%u]", w->dim[0]);
-		return op_wrong_shape(g, n, 2, must, why);
-	}
 	uint32_t rows, columns;
 	if (slide(x->dim[2], w->dim[2], n->stride, n->pad, &rows) ||
 		slide(x->dim[3], w->dim[3], n->stride, n->pad, &columns))
@@ -30,17 +25,14 @@ static enum err infer(const struct graph *g, const struct node *n, struct shape 
 			"into %u x %u",
 			g->n_nodes, w->dim[2], w->dim[3], n->stride, n->pad, x->dim[2], x->dim[3]);
 	*y = shape_make(4, x->dim[0], w->dim[0], rows, columns);
-	return ERR_OK;
+	return op_check_bias(g, n, w->dim[0], why);
 }
 
 static void cost(const struct graph *g, const struct node *n, struct op_cost *c)
 {
 	const struct shape *w = shape_of(g, n, 1);
 	uint64_t out = shape_count(&g->tensors[n->out].shape);
-	uint64_t product = out * (shape_count(w) / w->dim[0]), bias = n->n_in == 3 ? out : 0;
-	c->flops_forward = 2 * product + bias;
-	c->flops_backward = 4 * product + bias;
-	op_count_bytes(g, n, c);
+	op_count_product(g, n, out * (shape_count(w) / w->dim[0]), c);
 }
 
 const struct op_def op_conv2d = {

@@ -4,8 +4,6 @@
 #include "model/builder.h"
 
 #define MOMENTUM 0.1f
-#define WIDTH_MAX (1u << 16)
-#define IMAGE_MAX (1u << 14)
 #define HEAD_STD 0.01
 #define BOTTLENECK 4 /* widens so many times */
 
@@ -141,16 +139,17 @@ static enum err check_blocks(const struct model_config *m, struct why *why)
 
 static enum err check(const struct model_config *m, uint32_t batch, uint32_t seq, struct why *why)
 {
-	if (m->width < 1 || m->width > WIDTH_MAX)
+	if (m->width < 1 || m->width > BUILDER_CHANNELS_MAX)
 		return err_why(why, ERR_range, "model.width: %u, must be from 1 to %u", m->width,
-			WIDTH_MAX);
-	if (m->vocab < 1 || m->vocab > INT32_MAX)
-		return err_why(why, ERR_range, "model.classes: %u, must be at least 1", m->vocab);
+			BUILDER_CHANNELS_MAX);
+	if (m->vocab < 1 || m->vocab > BUILDER_TOKENS_MAX)
+		return err_why(why, ERR_range, "model.classes: %u, must be from 1 to %u", m->vocab,
+			BUILDER_TOKENS_MAX);
 	for (int i = 0; i < 3; i++)
-		if (m->image[i] < 1 || m->image[i] > IMAGE_MAX)
+		if (m->image[i] < 1 || m->image[i] > BUILDER_IMAGE_MAX)
 			return err_why(why, ERR_range,
 				"model.image: %u x %u x %u, each must be from 1 to %u", m->image[0],
-				m->image[1], m->image[2], IMAGE_MAX);
+				m->image[1], m->image[2], BUILDER_IMAGE_MAX);
 	if (batch < 1 || seq != 1)
 		return err_why(why, ERR_range,
 			"a batch of %u images, sequences of %u: must be at least 1, and of length "

@@ -4,10 +4,6 @@
 #include "model/spec_in.h"
 #include "model/usergraph.h"
 
-#define WIDTH_MAX (1u << 16)
-#define TOKENS_MAX (1u << 20) /* of a vocabulary, and of a sequence */
-#define IMAGE_MAX 4096
-
 #define X(name, file) #name,
 static const char *const builders[] = {BUILDER_LIST(X) NULL};
 #undef X
@@ -60,15 +56,15 @@ static void read_layers(struct json_in *in, struct model_config *m)
 
 static void read_text(struct json_in *in, struct model_config *m)
 {
-	m->context = spec_in_u32(in, "context", 1, TOKENS_MAX);
-	m->vocab = spec_in_u32(in, "vocab", 2, TOKENS_MAX);
+	m->context = spec_in_u32(in, "context", 1, BUILDER_TOKENS_MAX);
+	m->vocab = spec_in_u32(in, "vocab", 2, BUILDER_TOKENS_MAX);
 }
 
 static void read_width(struct json_in *in, struct model_config *m)
 {
 	size_t before = in->mistakes->len;
-	m->width = spec_in_u32(in, "width", 1, WIDTH_MAX);
-	m->heads = spec_in_u32(in, "heads", 1, 1u << 12);
+	m->width = spec_in_u32(in, "width", 1, BUILDER_WIDTH_MAX);
+	m->heads = spec_in_u32(in, "heads", 1, BUILDER_HEADS_MAX);
 	if (in->mistakes->len == before && m->width % m->heads)
 		json_mistake(in, "width", "must be a multiple of heads: %u is not one of %u",
 			m->width, m->heads);
@@ -92,7 +88,7 @@ static void read_llama(struct json_in *in, struct spec *s)
 	read_layers(in, m);
 	size_t before = in->mistakes->len;
 	read_width(in, m);
-	m->kv_heads = spec_in_u32_or(in, "kv_heads", 1, 1u << 12, m->heads);
+	m->kv_heads = spec_in_u32_or(in, "kv_heads", 1, BUILDER_HEADS_MAX, m->heads);
 	bool fine = in->mistakes->len == before;
 	if (fine && m->heads % m->kv_heads)
 		json_mistake(
@@ -102,7 +98,7 @@ static void read_llama(struct json_in *in, struct spec *s)
 			"must be a multiple of twice the heads: %u is not one of %u, and positions "
 			"turn pairs",
 			m->width, 2 * m->heads);
-	m->hidden = spec_in_u32(in, "hidden", 1, 1u << 20);
+	m->hidden = spec_in_u32(in, "hidden", 1, BUILDER_HIDDEN_MAX);
 	read_text(in, m);
 	m->tied = json_get_flag(in, "tied", &tied);
 	m->rope_theta = spec_in_real_or(in, "rope_theta", 2, 1e12, BUILDER_ROPE_THETA);
@@ -116,14 +112,15 @@ static void read_images(struct json_in *in, struct model_config *m)
 	const json_t *list = json_get_array(in, "image", 3, true);
 	for (size_t i = 0; list && i < 3; i++) {
 		json_int_t size = json_integer_value(json_array_get(list, i));
-		if (size < 1 || size > IMAGE_MAX) {
+		if (size < 1 || size > BUILDER_IMAGE_MAX) {
 			json_mistake(in, "image",
-				"must be channels, height and width, each from 1 to %d", IMAGE_MAX);
+				"must be channels, height and width, each from 1 to %u",
+				BUILDER_IMAGE_MAX);
 			return;
 		}
 		m->image[i] = (uint32_t)size;
 	}
-	m->vocab = spec_in_u32(in, "classes", 2, TOKENS_MAX);
+	m->vocab = spec_in_u32(in, "classes", 2, BUILDER_TOKENS_MAX);
 }
 
 static void read_blocks(struct json_in *in, struct model_config *m)
@@ -155,7 +152,7 @@ static void read_resnet(struct json_in *in, struct spec *s)
 	size_t before = in->mistakes->len;
 	read_blocks(in, m);
 	read_shards(in, m, in->mistakes->len == before ? m->layers : BUILDER_LAYERS_MAX);
-	m->width = spec_in_u32_or(in, "width", 1, 1u << 12, 64);
+	m->width = spec_in_u32_or(in, "width", 1, BUILDER_CHANNELS_MAX, 64);
 	m->bottleneck = json_get_flag(in, "bottleneck", &off);
 	m->small_stem = json_get_choice(in, "stem", stems, stems[0]) == 1;
 	read_images(in, m);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "model/graph.h"
 
@@ -34,6 +36,23 @@ static inline struct graph *help_graph_build(
 	if (graph_build(m, batch, seq, &g, &why))
 		fail_msg("%s", why.text);
 	return g;
+}
+
+/* Each allocation fails once: never a crash, always the sentence.  Returns how many there are. */
+static inline uint32_t help_graph_build_without_memory(const struct model_config *m)
+{
+	for (uint32_t n = 1;; n++) {
+		struct graph *g = NULL;
+		struct why why = {0};
+		alloc_fail_at((long)n);
+		enum err e = graph_build(m, 1, 4, &g, &why);
+		alloc_fail_at(0);
+		graph_free(g);
+		if (!e)
+			return n - 1;
+		assert_int_equal(e, ERR_nomem);
+		assert_non_null(strstr(why.text, "out of memory"));
+	}
 }
 
 enum { HELP_GRAPH_VOCAB = 11, HELP_GRAPH_WIDTH = 6, HELP_GRAPH_OPEN = 8 };

@@ -367,19 +367,7 @@ static void building_survives_a_lack_of_memory(void **state)
 	char *text = json_canonical(doc);
 	snprintf(m.builder, sizeof m.builder, "graph");
 	m.user = text;
-	uint32_t failures = 0;
-	for (long n = 1;; n++, failures++) {
-		struct graph *g = NULL;
-		struct why why = {0};
-		alloc_fail_at(n);
-		enum err e = graph_build(&m, 1, 4, &g, &why);
-		alloc_fail_at(0);
-		graph_free(g);
-		if (!e)
-			break;
-		help_model_told(&why, ERR_nomem, "out of memory");
-	}
-	assert_true(failures > 12);
+	assert_true(help_graph_build_without_memory(&m) > 12);
 	json_decref(doc);
 	free(text);
 	graph_free(gpt);

@@ -75,7 +75,7 @@ static void products_with_keys(
 		uint64_t first = attention_first_seeing(s, p, j);
 		if (first >= p->n_q)
 			break;
-		s->d->vec->multiply(&(struct vec_multiply){.m = attention_least(stripe, p->n_k - j),
+		s->d->vec->multiply(&(struct vec_multiply){.m = cpu_least(stripe, p->n_k - j),
 			.n = attention_pad(p->n_q - first),
 			.k = s->form.size,
 			.a = b->keys + j * s->padded,
@@ -94,7 +94,7 @@ static void products_with_values(
 {
 	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_q;
 	for (uint64_t i = 0; i < p->n_q; i += stripe) {
-		uint64_t rows = attention_least(stripe, p->n_q - i);
+		uint64_t rows = cpu_least(stripe, p->n_q - i);
 		s->d->vec->multiply(&(struct vec_multiply){.m = rows,
 			.n = s->padded,
 			.k = attention_stripe_sees(s, p, i, rows),
@@ -150,7 +150,7 @@ static void forward(void *arg, size_t tile, unsigned thread)
 	struct attention_rows y = attention_head(s, &s->y, sequence, head);
 	struct attention_place p = {0};
 	p.q = (blocks - 1 - tile % blocks) * s->n_q; /* long ones first */
-	p.n_q = attention_least(s->n_q, s->form.seq - p.q);
+	p.n_q = cpu_least(s->n_q, s->form.seq - p.q);
 	attention_copy(s, b.y, attention_head(s, &s->q, sequence, head), p.q, p.n_q);
 	attention_turn(s, b.queries, s->n_q, b.y, p.n_q);
 	for (uint64_t i = 0; i < s->n_q; i++) {
@@ -159,7 +159,7 @@ static void forward(void *arg, size_t tile, unsigned thread)
 	}
 	uint64_t keys = s->past + p.q + p.n_q;
 	for (p.k = 0; p.k < keys; p.k += s->n_k) {
-		p.n_k = attention_least(s->n_k, keys - p.k);
+		p.n_k = cpu_least(s->n_k, keys - p.k);
 		forward_block(s, &p, &b, k, v);
 	}
 	for (uint64_t i = 0; i < p.n_q; i++) {

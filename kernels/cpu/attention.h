@@ -44,11 +44,6 @@ struct attention_place {
 
 void attention_back(struct attention *s);
 
-static inline uint64_t attention_least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static inline uint64_t attention_pad(uint64_t n)
 {
 	return (n + VEC_WIDTH - 1) / VEC_WIDTH * VEC_WIDTH;
@@ -73,7 +68,7 @@ static inline uint64_t attention_seen(
 	const struct attention *s, const struct attention_place *p, uint64_t i)
 {
 	uint64_t end = s->past + p->q + i + 1;
-	return end > p->k ? attention_least(end - p->k, p->n_k) : 0;
+	return end > p->k ? cpu_least(end - p->k, p->n_k) : 0;
 }
 
 /* Whether some query of the place does not see some key.  At such an edge products are made stripe

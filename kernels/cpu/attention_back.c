@@ -60,7 +60,7 @@ static void against_keys(const struct attention *s, const struct attention_place
 {
 	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_q;
 	for (uint64_t i = 0; i < p->n_q; i += stripe) {
-		uint64_t n = attention_least(stripe, p->n_q - i);
+		uint64_t n = cpu_least(stripe, p->n_q - i);
 		s->d->vec->multiply(&(struct vec_multiply){.m = n,
 			.n = attention_pad(attention_stripe_sees(s, p, i, n)),
 			.k = s->form.size,
@@ -90,7 +90,7 @@ static void make_weights(const struct attention *s, const struct attention_place
 	against_keys(s, p, b->grad_y, b->values_turned, 1, b->grads);
 	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_q;
 	for (uint64_t i = 0; i < p->n_q; i += stripe) {
-		uint64_t n = attention_least(stripe, p->n_q - i);
+		uint64_t n = cpu_least(stripe, p->n_q - i);
 		uint64_t keys = attention_pad(attention_stripe_sees(s, p, i, n));
 		vec->softmax_rows_back(&(struct vec_softmax_back){.scores = b->weights + i * s->n_k,
 			.grads = b->grads + i * s->n_k,
@@ -118,7 +118,7 @@ static void to_keys(const struct attention *s, const struct attention_place *p,
 		uint64_t first = attention_first_seeing(s, p, j);
 		if (first >= p->n_q)
 			break;
-		s->d->vec->multiply(&(struct vec_multiply){.m = attention_least(stripe, p->n_k - j),
+		s->d->vec->multiply(&(struct vec_multiply){.m = cpu_least(stripe, p->n_k - j),
 			.n = s->padded,
 			.k = p->n_q - first,
 			.a = weights + first * s->n_k + j,
@@ -139,7 +139,7 @@ static void to_queries(const struct attention *s, const struct attention_place *
 	const struct vec *vec = s->d->vec;
 	uint64_t stripe = attention_edge(s, p) ? ATTENTION_STRIPE : p->n_q;
 	for (uint64_t i = 0; i < p->n_q; i += stripe) {
-		uint64_t n = attention_least(stripe, p->n_q - i);
+		uint64_t n = cpu_least(stripe, p->n_q - i);
 		vec->multiply(&(struct vec_multiply){.m = n,
 			.n = s->padded,
 			.k = attention_stripe_sees(s, p, i, n),
@@ -189,7 +189,7 @@ static void keys_backward(const struct attention *s, struct block *b, uint64_t s
 {
 	uint64_t group = s->form.heads / s->form.kv_heads;
 	struct attention_place p = {.k = first};
-	p.n_k = attention_least(s->n_k, s->form.seq - p.k);
+	p.n_k = cpu_least(s->n_k, s->form.seq - p.k);
 	struct heads h = heads_of(s, sequence, kv_head * group);
 	take_keys(s, &p, b, &h);
 	memset(b->grad_keys, 0, p.n_k * s->padded * sizeof *b->grad_keys);
@@ -197,7 +197,7 @@ static void keys_backward(const struct attention *s, struct block *b, uint64_t s
 	for (uint64_t i = 0; i < group; i++) {
 		h = heads_of(s, sequence, kv_head * group + i);
 		for (p.q = p.k / s->n_q * s->n_q; p.q < s->form.seq; p.q += s->n_q) {
-			p.n_q = attention_least(s->n_q, s->form.seq - p.q);
+			p.n_q = cpu_least(s->n_q, s->form.seq - p.q);
 			make_weights(s, &p, b, &h);
 			to_keys(s, &p, b->weights, b->grad_y, b->grad_values);
 			to_keys(s, &p, b->grads, b->queries, b->grad_keys);
@@ -239,9 +239,9 @@ static void part_queries_backward(void *arg, size_t tile, unsigned thread)
 	struct heads h = heads_of(s, number / s->form.heads, number % s->form.heads);
 	struct attention_place p = {0};
 	p.q = (attention_blocks(s->form.seq, s->n_q) - 1 - tile / heads) * s->n_q;
-	p.n_q = attention_least(s->n_q, s->form.seq - p.q);
+	p.n_q = cpu_least(s->n_q, s->form.seq - p.q);
 	for (p.k = 0; p.k < p.q + p.n_q; p.k += s->n_k) {
-		p.n_k = attention_least(s->n_k, s->form.seq - p.k);
+		p.n_k = cpu_least(s->n_k, s->form.seq - p.k);
 		take_keys(s, &p, &b, &h);
 		make_weights(s, &p, &b, &h);
 		to_queries(s, &p, &b, h.grad_q);

@@ -102,6 +102,14 @@ static inline bool cpu_adds(const struct kernel_call *c, uint32_t input)
 OP_LIST(X)
 #undef X
 
+/* An op of one input, element by element. */
+struct cpu_pointwise {
+	void (*there)(float *y, const float *x, size_t n);
+	/* The gradient of x = (or +=), from that of y and what the op's backward reads: x or y. */
+	void (*back)(float *grad, const float *grad_y, const float *read, size_t n, bool more);
+	uint64_t cost; /* of an element */
+};
+void cpu_pointwise(struct device *d, const struct kernel_call *c, const struct cpu_pointwise *op);
 /* y's gradient is the input's gradient too: hand it on, where it is wanted. */
 void cpu_hand_on(struct device *d, const struct kernel_call *c, uint32_t input);
 void cpu_zero(struct device *d, float *x, uint64_t n);

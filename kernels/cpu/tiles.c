@@ -78,3 +78,33 @@ void cpu_hand_on(struct device *d, const struct kernel_call *c, uint32_t input)
 	struct floats f = {d->vec, to, cpu_at(c->grad_out), cpu_adds(c, input)};
 	cpu_ranges(d, shape_count(cpu_shape(c, input)), 1, hand_on_range, &f);
 }
+
+struct pointwise {
+	const struct cpu_pointwise *op;
+	float *to; /* y, or the gradient of x */
+	const float *read, *grad_y;
+	bool add;
+};
+
+static void pointwise_there(void *arg, struct cpu_range r)
+{
+	const struct pointwise *s = arg;
+	s->op->there(s->to + r.first, s->read + r.first, r.n);
+}
+
+static void pointwise_back(void *arg, struct cpu_range r)
+{
+	const struct pointwise *s = arg;
+	s->op->back(s->to + r.first, s->grad_y + r.first, s->read + r.first, r.n, s->add);
+}
+
+void cpu_pointwise(struct device *d, const struct kernel_call *c, const struct cpu_pointwise *op)
+{
+	struct pointwise s = {.op = op,
+		.to = cpu_at(c->backward ? c->grad_in[0] : c->out),
+		.read = cpu_at(c->in[0].mem ? c->in[0] : c->out),
+		.grad_y = cpu_at(c->grad_out),
+		.add = cpu_adds(c, 0)};
+	cpu_ranges(d, shape_count(cpu_shape(c, 0)), op->cost,
+		c->backward ? pointwise_back : pointwise_there, &s);
+}
