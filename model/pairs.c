@@ -1,6 +1,7 @@
 #include "model/pairs.h"
 #include <stdlib.h>
 #include "base/alloc.h"
+#include "base/rng.h"
 
 enum err pairs_init(struct pairs *p, size_t n)
 {
@@ -13,6 +14,7 @@ enum err pairs_init(struct pairs *p, size_t n)
 	for (size_t i = 0; i < slots; i++)
 		p->slots[i].rank = PAIRS_NEVER;
 	p->mask = (uint32_t)(slots - 1);
+	rng_secret(&p->secret, sizeof p->secret);
 	return ERR_OK;
 }
 
@@ -25,8 +27,11 @@ void pairs_release(struct pairs *p)
 /* Where the pair is, or the free slot where it would be. */
 static struct pair *probe(const struct pairs *p, uint32_t left, uint32_t right)
 {
-	uint64_t key = (uint64_t)left << 32 | right;
-	key *= 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio: spreads neighbouring keys */
+	uint64_t key = ((uint64_t)left << 32 | right) ^ p->secret;
+	/* By 2^64 / golden ratio, which spreads neighbouring keys; twice, so that the secret moves
+	 * each key another way. */
+	key *= 0x9e3779b97f4a7c15ull;
+	key = (key ^ key >> 32) * 0x9e3779b97f4a7c15ull;
 	struct pair *at;
 	for (uint32_t s = (uint32_t)(key >> 32);; s++) {
 		at = &p->slots[s & p->mask];

@@ -16,6 +16,7 @@ struct pair {
 struct pairs {
 	struct pair *slots;
 	uint32_t mask;
+	uint64_t secret; /* no file can aim its pairs at one place */
 };
 
 /* For n pairs.  ERR_nomem; release after that too. */

@@ -30,7 +30,8 @@ static const uint8_t type_widths[] = {
 struct safetensors {
 	struct file_map map; /* of safetensors_open */
 	json_t *header;
-	const char *name; /* for sentences, while parsing */
+	size_t header_bytes; /* of its text */
+	const char *name;    /* for sentences, while parsing */
 	const uint8_t *data;
 	uint64_t data_len;
 	struct safetensors_tensor *tensors; /* by place */
@@ -245,6 +246,7 @@ static enum err find_header(struct safetensors *s, const uint8_t *bytes, size_t 
 			"%s ends within its header: %llu bytes are announced, %zu follow; fetch it "
 			"again",
 			s->name, (unsigned long long)len, n - LENGTH_BYTES);
+	s->header_bytes = (size_t)len;
 	s->data = header + len;
 	s->data_len = rd_left(&r);
 	struct why inner = {0};
@@ -295,6 +297,11 @@ void safetensors_close(struct safetensors *s)
 }
 
 /* ---- asking */
+
+size_t safetensors_header_bytes(const struct safetensors *s)
+{
+	return s->header_bytes;
+}
 
 size_t safetensors_count(const struct safetensors *s)
 {

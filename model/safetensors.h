@@ -61,6 +61,7 @@ enum err safetensors_parse(const char *name, const uint8_t *bytes, size_t n,
 	struct safetensors **out, struct why *why) MUST_CHECK;
 void safetensors_close(struct safetensors *s); /* NULL-safe */
 
+size_t safetensors_header_bytes(const struct safetensors *s); /* of its text */
 size_t safetensors_count(const struct safetensors *s);
 /* In the order of their data.  Tensors live as long as s. */
 const struct safetensors_tensor *safetensors_at(const struct safetensors *s, size_t i);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/rng.h"
 
 void vocabulary_release(struct vocabulary *v)
 {
@@ -38,7 +39,7 @@ const uint8_t *vocabulary_word(const struct vocabulary *v, uint32_t id, size_t *
 
 static size_t slot_of(const struct vocabulary *v, const uint8_t *bytes, size_t n)
 {
-	uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+	uint64_t h = 0xcbf29ce484222325ull ^ v->secret; /* FNV-1a */
 	for (size_t i = 0; i < n; i++)
 		h = (h ^ bytes[i]) * 0x100000001b3ull;
 	size_t s = (h ^ h >> 32) & (v->n_slots - 1), len;
@@ -55,6 +56,7 @@ enum err vocabulary_index(struct vocabulary *v, uint32_t *twice)
 	free(v->slots);
 	for (v->n_slots = 1024; v->n_slots < 2 * (size_t)v->n_words;)
 		v->n_slots *= 2;
+	rng_secret(&v->secret, sizeof v->secret);
 	v->slots = alloc_try(v->n_slots, sizeof *v->slots);
 	if (!v->slots)
 		return ERR_nomem;

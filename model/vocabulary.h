@@ -26,6 +26,7 @@ struct vocabulary {
 	uint32_t n_merges;
 	uint32_t *slots; /* open addressing over the words that are no marks: id + 1, or 0 */
 	size_t n_slots;
+	uint64_t secret; /* of the slots: no file can aim its words at one place */
 	size_t cap_bytes, cap_words, cap_merges;
 };
 

@@ -13,7 +13,7 @@
 struct weightset {
 	char **names; /* of the files, sorted */
 	struct safetensors **files;
-	size_t n_files, n_tensors;
+	size_t n_files, n_tensors, header_bytes;
 };
 
 static bool is_plain_name(const char *name)
@@ -30,9 +30,15 @@ static enum err open_one(struct weightset *w, const char *dir, const char *name,
 	free(path);
 	if (e)
 		return e;
-	w->n_tensors += safetensors_count(w->files[w->n_files]);
+	const struct safetensors *file = w->files[w->n_files];
+	w->n_tensors += safetensors_count(file);
+	w->header_bytes += safetensors_header_bytes(file);
 	w->names[w->n_files++] = alloc_must_strdup(name);
-	return ERR_OK;
+	if (w->header_bytes <= SAFETENSORS_HEADER_MAX)
+		return ERR_OK;
+	return err_why(why, ERR_toobig,
+		"%s: the headers of its files have more than %u bytes together, up to %s", dir,
+		SAFETENSORS_HEADER_MAX, name);
 }
 
 static void make_room(struct weightset *w, size_t n)

@@ -2,7 +2,8 @@
  * The weights of a Hugging Face folder: model.safetensors, or several files that
  * model.safetensors.index.json lists ({"weight_map": {tensor: file}}).  Everything is hostile
  * input: an index may only name files in its folder, and it and the files must agree on every
- * tensor. Files are mapped, not read.  A refusal is a sentence that names the file.
+ * tensor.  The headers, which are parsed and kept, have a limit together (SAFETENSORS_HEADER_MAX).
+ * Files are mapped, not read.  A refusal is a sentence that names the file.
  */
 #ifndef MODEL_WEIGHTSET_H
 #define MODEL_WEIGHTSET_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "base/alloc.h"
 #include "base/file.h"
 #include "model/safetensors_out.h"
 #include "model/weightset.h"
@@ -48,6 +49,30 @@ static void make(void)
 
 #define MAP(rest) "{\"metadata\":{},\"weight_map\":{" rest "}}"
 #define GOOD MAP("\"a\":\"x.safetensors\",\"c\":\"y.safetensors\",\"b\":\"x.safetensors\"")
+
+/* Headers are parsed and kept: what they may have is bounded for all files together. */
+static void headers_are_bounded_together(void **state)
+{
+	(void)state;
+	enum { BYTES = SAFETENSORS_HEADER_MAX / 2 + 100 };
+	static const char *const names[] = {"d/x.safetensors", "d/y.safetensors"};
+	static const char head[] = "{\"__metadata__\":{\"a\":\"", tail[] = "\"}}";
+	make();
+	char *file = alloc_must(8 + BYTES);
+	for (int i = 0; i < 8; i++)
+		file[i] = (char)((uint64_t)BYTES >> 8 * i);
+	memset(file + 8, 'z', BYTES);
+	memcpy(file + 8, head, sizeof head - 1);
+	memcpy(file + 8 + BYTES - (sizeof tail - 1), tail, sizeof tail - 1);
+	help_model_write(names[0], file, 8 + BYTES);
+	help_model_write(names[1], file, 8 + BYTES);
+	free(file);
+	put_index(MAP("\"a\":\"x.safetensors\",\"c\":\"y.safetensors\""));
+	struct weightset *w = NULL;
+	struct why why = {0};
+	assert_int_equal(weightset_open(help_model_path("d"), &w, &why), ERR_toobig);
+	assert_non_null(strstr(why.text, "bytes together, up to y.safetensors"));
+}
 
 static void several_files_are_one_set(void **state)
 {
@@ -167,6 +192,7 @@ int main(void)
 		T(lying_indices_are_refused),
 		T(a_tensor_in_two_files_is_refused),
 		T(headers_of_large_models_are_read),
+		T(headers_are_bounded_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
