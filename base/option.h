@@ -16,13 +16,14 @@ enum option_kind {
 	OPTION_real,
 	OPTION_text,
 	OPTION_bytes /* 512M, 2G; K, M, G, T are powers of 1024 */,
-	OPTION_seconds /* 90, 500ms, 5m, 2h, 1d */
+	OPTION_seconds /* 90, 500ms, 5m, 2h, 1d */,
+	OPTION_rate /* bits per second: 20M, 1.5G; powers of 1000, as links are sold */
 };
 
 struct option_row {
 	const char *name; /* "min-peers" */
 	enum option_kind kind;
-	void *into;           /* bool, int64_t, double, const char * , uint64_t, uint64_t (ns) */
+	void *into; /* bool, int64_t, double, const char * , uint64_t, uint64_t (ns), uint64_t */
 	const char *fallback; /* as text; NULL: no default, the value keeps what it had */
 	double least, most;   /* for numbers; both 0: no bound */
 	const char *help;     /* one line */

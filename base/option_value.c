@@ -17,6 +17,8 @@ static const struct suffix sizes[] = {{"", 1}, {"K", 1ull << 10}, {"M", 1ull << 
 static const struct suffix times[] = {{"", CLOCK_SECOND}, {"ns", 1}, {"ms", CLOCK_MS},
 	{"s", CLOCK_SECOND}, {"m", 60 * CLOCK_SECOND}, {"h", 3600 * CLOCK_SECOND},
 	{"d", 86400 * CLOCK_SECOND}, {NULL, 0}};
+static const struct suffix rates[] = {
+	{"", 1}, {"k", 1000}, {"M", 1000000}, {"G", 1000000000}, {NULL, 0}};
 
 static const struct {
 	const char *word, *must;
@@ -27,6 +29,7 @@ static const struct {
 	[OPTION_text] = {"TEXT", "a text"},
 	[OPTION_bytes] = {"SIZE", "a size such as 512M or 2G"},
 	[OPTION_seconds] = {"TIME", "a time such as 90, 500ms, 5m or 2h"},
+	[OPTION_rate] = {"RATE", "a number of bits per second such as 800k or 20M"},
 };
 
 const char *option_value_word(enum option_kind kind)
@@ -135,6 +138,10 @@ enum err option_value_set(
 		ok = parse_scaled(text, times, &scaled);
 		measure = clock_seconds(scaled);
 		break;
+	case OPTION_rate:
+		ok = parse_scaled(text, rates, &scaled);
+		measure = (double)scaled;
+		break;
 	}
 	if (!ok)
 		return bad_syntax(row, text, where, why);
@@ -148,7 +155,8 @@ enum err option_value_set(
 	case OPTION_int: *(int64_t *)row->into = whole; break;
 	case OPTION_real: *(double *)row->into = real; break;
 	case OPTION_bytes:
-	case OPTION_seconds: *(uint64_t *)row->into = scaled; break;
+	case OPTION_seconds:
+	case OPTION_rate: *(uint64_t *)row->into = scaled; break;
 	}
 	return ERR_OK;
 }
@@ -185,5 +193,6 @@ void option_value_text(const struct option_row *row, char *out, size_t room)
 	}
 	case OPTION_bytes: scaled_text(*(uint64_t *)row->into, sizes, out, room); break;
 	case OPTION_seconds: scaled_text(*(uint64_t *)row->into, times, out, room); break;
+	case OPTION_rate: scaled_text(*(uint64_t *)row->into, rates, out, room); break;
 	}
 }

@@ -17,7 +17,7 @@ static bool fast;
 static int64_t peers;
 static double lr;
 static const char *place;
-static uint64_t memory, grace;
+static uint64_t memory, grace, up;
 
 static const struct option_row rows[] = {
 	{"fast", OPTION_flag, &fast, "no", 0, 0, "no checks"},
@@ -26,6 +26,7 @@ static const struct option_row rows[] = {
 	{"place", OPTION_text, &place, NULL, 0, 0, "where"},
 	{"memory", OPTION_bytes, &memory, "512M", 0, 0, "most memory"},
 	{"grace", OPTION_seconds, &grace, "1.5s", 0.5, 7200, "time to wait"},
+	{"up", OPTION_rate, &up, "20M", 0, 1e9, "of the link"},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
@@ -58,7 +59,7 @@ static void assert_mistake(enum err got, enum err code, const char *text)
 static void clear_env(void)
 {
 	static const char *const names[] = {"SHOAL_FAST", "SHOAL_MIN_PEERS", "SHOAL_LR",
-		"SHOAL_PLACE", "SHOAL_MEMORY", "SHOAL_GRACE", "SHOAL_CONFIG"};
+		"SHOAL_PLACE", "SHOAL_MEMORY", "SHOAL_GRACE", "SHOAL_UP", "SHOAL_CONFIG"};
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		unsetenv(names[i]);
 }
@@ -92,6 +93,7 @@ static void defaults_come_first(void **state)
 	assert_null(place);
 	assert_int_equal(memory, 512 << 20);
 	assert_int_equal(grace, 1500 * CLOCK_MS);
+	assert_int_equal(up, 20000000);
 	assert_int_equal(n_words, 0);
 }
 
@@ -184,6 +186,7 @@ static void numbers_are_read_strictly(void **state)
 				   "18446744073709551616", "0x10", "1.5.5M", "nanM", NULL}},
 		{"grace",
 			{"", "s", "-1s", "5x", "5 m", "99999999999d", "1e3s", "m5", "5ms5", NULL}},
+		{"up", {"", "M", "-1", "20Mbit", "20T", "1 M", "99999999999G", NULL}},
 		{"fast", {"", "y", "2", "yess", NULL}},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -202,7 +205,8 @@ static void numbers_are_read_strictly(void **state)
 	assert_int_equal(grace, 500 * CLOCK_MS);
 	assert_int_equal(READ("--grace=.5", "--memory=0"), ERR_OK);
 	assert_int_equal(grace, 500 * CLOCK_MS);
-	assert_int_equal(READ("--grace=1h"), ERR_OK);
+	assert_int_equal(READ("--grace=1h", "--up=1.5k"), ERR_OK);
+	assert_int_equal(up, 1500);
 	assert_int_equal(grace, 3600 * CLOCK_SECOND);
 }
 
@@ -286,12 +290,12 @@ static void what_is_printed_reads_the_same(void **state)
 {
 	(void)state;
 	assert_int_equal(READ("--fast", "--min-peers=100", "--lr=0.1", "--place=a = b:c # d;e",
-				 "--memory=1536K", "--grace=1.000000001s"),
+				 "--memory=1536K", "--grace=1.000000001s", "--up=56k"),
 		ERR_OK);
 	print_to("one");
 	assert_string_equal(help_base_read("one", NULL),
 		"fast = yes\nmin-peers = 100\nlr = 0.1\nplace = a = b:c # d;e\nmemory = 1536K\n"
-		"grace = 1000000001ns\n");
+		"grace = 1000000001ns\nup = 56k\n");
 	assert_int_equal(READ("--config", help_base_path("one")), ERR_OK);
 	print_to("two");
 	assert_string_equal(help_base_read("one", NULL), help_base_read("two", NULL));
@@ -303,7 +307,7 @@ static void what_is_printed_reads_the_same(void **state)
 	assert_string_equal(help_base_read("three", NULL),
 		"fast = no\nmin-peers = 3\nlr = 0.3333333333333333\n# place is not set\nmemory = "
 		"0\n"
-		"grace = 1500ms\n");
+		"grace = 1500ms\nup = 20M\n");
 	assert_int_equal(READ("--config", help_base_path("three")), ERR_OK);
 	static const char *const odd[] = {" x", "x ", "a\nb", "a ;b", ";", "\t"};
 	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -327,6 +331,7 @@ static void the_help_lists_every_row(void **state)
 		"  --place TEXT               where\n"
 		"  --memory SIZE              most memory (default 512M)\n"
 		"  --grace TIME               time to wait (default 1.5s)\n"
+		"  --up RATE                  of the link (default 20M)\n"
 		"  --config FILE              read options from FILE (name = value)\n");
 }
 
