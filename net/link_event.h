@@ -45,7 +45,9 @@ struct link_event {
 	struct hash name;            /* the same: SHA-256 of the bytes */
 	uint8_t meta[TRANSFER_META]; /* the same */
 	size_t meta_len;
-	uint64_t size, taken_ns; /* delivered: bytes, and time from the first byte to the answer */
+	uint64_t size, taken_ns; /* delivered: bytes, and time from the first byte to the answer;
+				  * object: to the last byte */
+	uint64_t rtt_ns;         /* both, at a peer: a round trip as last measured; 0: not yet */
 	uint64_t wait_ns;        /* waiting */
 	uint64_t instance, other_instance; /* clone */
 };

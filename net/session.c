@@ -136,7 +136,9 @@ static void emit_transfer(struct session *s, const struct transfer_event *t)
 {
 	s->world->counters->objects_in += t->what == TRANSFER_received;
 	s->world->counters->objects_out += t->what == TRANSFER_delivered;
-	emit(s, link_event_of_transfer(t, s->key));
+	struct link_event *e = link_event_of_transfer(t, s->key);
+	e->rtt_ns = (uint64_t)s->status.rtt_us * 1000;
+	emit(s, e);
 }
 
 static enum err send_on(

@@ -354,6 +354,26 @@ static void objects_go_both_ways_and_are_answered(void **state)
 	shared_drop(down);
 }
 
+static void an_object_tells_a_peer_the_round_trip(void **state)
+{
+	(void)state;
+	join();
+	uint32_t rtt_us = 0;
+	while (!rtt_us) {
+		struct link_event *beat = help_net_wait(&coordinator, LINK_message);
+		if (beat->header.which_body == MSG_heartbeat)
+			rtt_us = beat->header.body.heartbeat.rtt_us;
+		link_event_free(beat);
+	}
+	struct shared *s = help_net_bytes(4, 1000);
+	help_net_push(&coordinator, peer.keys.public_key, s);
+	struct link_event *e = help_net_wait(&peer, LINK_object);
+	assert_true(e->rtt_ns > 0 && e->size == 1000);
+	link_answer(peer.link, e->key, e->ref, ERR_OK, NULL);
+	link_event_free(e);
+	shared_drop(s);
+}
+
 static void a_refused_object_tells_why(void **state)
 {
 	(void)state;
@@ -505,6 +525,7 @@ int main(void)
 		T(a_silent_link_is_lost_on_both_sides_and_comes_back),
 		T(a_copied_key_is_told_from_a_restart),
 		T(objects_go_both_ways_and_are_answered),
+		T(an_object_tells_a_peer_the_round_trip),
 		T(a_refused_object_tells_why),
 		T(sixty_four_mib_through_three_cuts),
 		T(a_receiver_that_does_not_answer_holds_little),
