@@ -101,6 +101,7 @@ $(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
+$(O)/compress/%.o: CFLAGS_dir = -O3
 $(O)/kernels/ref/%.f64.o: CFLAGS_dir = -DREF_DOUBLE
 $(O)/base/version.o: CFLAGS_dir = -DVERSION='"$(VERSION)"'
 $(O)/base/version.o: $(O)/version

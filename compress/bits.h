@@ -17,7 +17,6 @@ struct bits_out {
 
 void bits_out_init(struct bits_out *b, struct buf *to);
 void bits_put(struct bits_out *b, uint32_t v, unsigned n); /* the low n bits of v, n <= 32 */
-void bits_put_ones(struct bits_out *b, uint32_t n);        /* n ones, then a zero */
 void bits_out_end(struct bits_out *b);                     /* zeros up to a whole byte */
 
 struct bits_in {
@@ -29,8 +28,6 @@ struct bits_in {
 
 void bits_in_init(struct bits_in *b, const uint8_t *bytes, size_t n); /* borrows */
 uint32_t bits_get(struct bits_in *b, unsigned n);                     /* n <= 32 */
-/* Ones up to a zero; failed when there are more than most. */
-uint32_t bits_get_ones(struct bits_in *b, uint32_t most);
 /* Nothing failed, and what is left is less than a byte of zeros. */
 bool bits_in_done(const struct bits_in *b);
 

@@ -2,6 +2,7 @@
 #ifndef COMPRESS_FLOATS_H
 #define COMPRESS_FLOATS_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -31,5 +32,8 @@ static inline bool floats_finite(float v)
 {
 	return floats_magnitude(v) < FLOATS_INFINITE;
 }
+
+/* Whether all n values are finite. */
+bool floats_all_finite(const float *v, size_t n);
 
 #endif

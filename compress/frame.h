@@ -1,6 +1,6 @@
 /*
- * Planes on the way: one zstd frame, level 3, its content size declared, a block border after each
- * plane so that each has its own statistics.  The bytes depend on the version of zstd; nothing that
+ * Planes on the way: one zstd frame, its content size declared, a block border after each plane so
+ * that each has its own statistics.  The bytes depend on the version of zstd; nothing that
  * must agree is taken over them.
  */
 #ifndef COMPRESS_FRAME_H

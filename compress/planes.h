@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "base/buf.h"
 
-#define PLANES_MAX 10
+#define PLANES_MAX 16
 
 struct planes {
 	struct buf bytes;       /* what is hashed and signed */

@@ -63,14 +63,14 @@ static enum err next_state(const struct closing *c, const struct update *u,
 	const struct shardstate *now, struct shardstate *next, struct why *why)
 {
 	struct rule_input *inputs = NULL;
-	enum err err = shardstate_init(next, now->shard, now->n, c->rule.row);
+	enum err err = shardstate_init(next, now->shard, now->n, c->exchange.rule.row);
 	if (!err)
 		err = update_inputs(u, &inputs);
 	if (err)
 		err_why(why, err, "no memory to apply %u contributions to shard %u", u->count,
 			now->shard);
 	else
-		err = shardstate_next(now, &c->rule, inputs, u->count, next, why);
+		err = shardstate_next(now, &c->exchange.rule, inputs, u->count, next, why);
 	free(inputs);
 	return err;
 }
@@ -113,7 +113,7 @@ static enum err apply(const struct closing *c, const struct closing_job *job, st
 	struct shardstate now;
 	const struct update_expect expect = {.run = c->run,
 		.parent = c->parent.hash,
-		.codec = c->codec,
+		.codec = c->exchange.codec,
 		.n = c->files->n[job->shard],
 		.key = find_key,
 		.arg = (void *)(uintptr_t)job};

@@ -11,13 +11,12 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "base/hash.h"
-#include "compress/codec.h"
 #include "coordinator/shardfile.h"
 #include "net/shared.h"
 #include "net/sign.h"
 #include "round/blob.h"
+#include "round/exchange.h"
 #include "round/ledger.h"
-#include "round/rule.h"
 
 struct closing_input {
 	uint32_t peer;
@@ -28,8 +27,7 @@ struct closing_input {
 struct closing {
 	const struct shardfile *files; /* borrowed, as everything here */
 	struct blob_store *blobs;
-	struct codec_params codec;
-	struct rule_params rule;
+	struct exchange exchange;
 	struct hash run;
 	struct ledger_head parent; /* of the round */
 	uint64_t round;

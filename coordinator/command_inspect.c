@@ -21,9 +21,26 @@ static const struct {
 
 #define ABOUT_MOST 2000
 
+static struct inspect_link link;
+static int64_t peers;
+
+static const struct option_row rows[] = {
+	{"up", OPTION_rate, &link.up, "0", 0, 0, "rate: of a peer's link; 0: not known"},
+	{"down", OPTION_rate, &link.down, "0", 0, 0, "rate: the same, down"},
+	{"peers", OPTION_int, &peers, "0", 0, 16384,
+		"rate: whose contributions come down; 0: the spec's least"},
+	{"round", OPTION_seconds, &link.round_ns, "0", 0, 1e7,
+		"rate: length of a round; 0: the spec's"},
+	{"quota", OPTION_bytes, &link.quota, "0", 0, 0,
+		"rate: of 30 days, both ways together; 0: none"},
+	{"any-values", OPTION_flag, &link.any_values, "no", 0, 0,
+		"rate: as if the spec allowed values of fewer bits"},
+};
+
 static const char examples[] =
 	"  shoal-coordinator inspect spec configs/demo.json\n"
 	"  shoal-coordinator inspect model configs/demo.json model.layers=12\n"
+	"  shoal-coordinator inspect rate configs/demo.json --round 60 --up 2M --down 20M\n"
 	"  shoal-coordinator inspect manifest data\n";
 
 static void list_kinds(char out[static ABOUT_MOST])
@@ -58,8 +75,10 @@ static enum err inspect(size_t kind, const char *const *words, size_t n, struct 
 		files = n;
 	enum err err = ERR_OK;
 	for (size_t i = 0; i < files && !err; i++) {
-		const struct inspect one = {
-			.path = words[i], .sets = words + files, .n_sets = n - files};
+		const struct inspect one = {.path = words[i],
+			.sets = words + files,
+			.n_sets = n - files,
+			.link = &link};
 		if (i)
 			putchar('\n');
 		err = kinds[kind].run(&one, why);
@@ -88,6 +107,8 @@ int command_inspect(int argc, char **argv)
 	struct why why = {0};
 	list_kinds(about);
 	const struct program_options options = {.program = COMMAND_PROGRAM,
+		.rows = rows,
+		.n_rows = sizeof rows / sizeof *rows,
 		.about = about,
 		.examples = examples,
 		.words = words,
@@ -95,6 +116,7 @@ int command_inspect(int argc, char **argv)
 	int status;
 	if (!program_options(&options, argc, argv, &n, &status))
 		return status;
+	link.peers = (uint64_t)peers;
 	enum err err =
 		n ? run(words, n, &why)
 		  : err_why(&why, ERR_usage,

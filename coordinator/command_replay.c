@@ -73,7 +73,7 @@ static enum err verify_shard(const struct run *r, const struct store_snapshot *f
 {
 	const struct replay replay = run_replay(r);
 	struct shardstate s = {0};
-	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->rule.row);
+	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->exchange.rule.row);
 	if (err)
 		return err_why(why, err, "no memory for shard %u of %llu parameters", shard,
 			(unsigned long long)r->files.n[shard]);

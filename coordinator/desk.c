@@ -62,7 +62,7 @@ static void do_gate(struct desk *d, struct desk_job *j)
 	if (!err) {
 		g->says = passed.says;
 		g->id = passed.id;
-		decoded_release(&passed.vector);
+		codec_release(&passed.vector);
 		err = blob_put(d->config.blobs, g->bytes, g->len, &g->blob, &j->why);
 		failpoint(FAILPOINT_contribution_blob);
 	}
@@ -74,8 +74,7 @@ static void do_close(struct desk *d, struct desk_job *j)
 	struct desk_close *c = &j->close;
 	struct closing closing = {.files = &d->config.files,
 		.blobs = d->config.blobs,
-		.codec = d->config.codec,
-		.rule = d->config.rule,
+		.exchange = d->config.exchange,
 		.run = d->config.files.run,
 		.parent = c->parent,
 		.round = c->round};
@@ -84,7 +83,7 @@ static void do_close(struct desk *d, struct desk_job *j)
 	for (uint32_t i = 0; !err && i < c->n_shards; i++) {
 		const struct closing_job job = {i, c->counts[i], c->inputs[i]};
 		closing.contribution_most =
-			contribution_bound(&d->config.codec, d->config.files.n[i]);
+			contribution_bound(&d->config.exchange.codec, d->config.files.n[i]);
 		err = closing_shard(&closing, &job, &c->head, &c->out[i], &j->why);
 	}
 	j->why.code = err;

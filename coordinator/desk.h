@@ -77,8 +77,7 @@ void desk_job_free(struct desk_job *j); /* with all that it owns; NULL-safe */
 struct desk_config {
 	struct shardfile files;
 	struct blob_store *blobs; /* borrowed; the desk's alone until desk_free */
-	struct codec_params codec;
-	struct rule_params rule;
+	struct exchange exchange;
 	const char *spec;       /* canonical text; borrowed */
 	const char *dir;        /* of the run, for the snapshots' second names; borrowed */
 	struct mailbox *events; /* borrowed: outcomes go there */

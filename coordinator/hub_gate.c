@@ -28,7 +28,7 @@ static struct gate_expect expectation(
 		.round = rounds_round(h->rounds),
 		.shard = says->shard,
 		.n = h->run.files.n[says->shard],
-		.codec = h->run.codec,
+		.codec = h->run.exchange.codec,
 		.peer = number,
 		.sequence_tokens = h->run.spec->train.seq,
 		.have = a->have,
@@ -39,7 +39,7 @@ static struct gate_expect expectation(
 		memcpy(spans, m->spans, sizeof m->spans);
 	}
 	uint64_t steps = span_count(spans, e.n_assigned) / h->run.spec->train.batch;
-	e.norm_limit = normlimit(h->run.spec, h->run.rule.row, e.n, steps);
+	e.norm_limit = normlimit(h->run.spec, h->run.exchange.rule.row, e.n, steps);
 	return e;
 }
 

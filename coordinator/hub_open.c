@@ -116,8 +116,7 @@ static void open_desk(struct hub *h)
 {
 	const struct desk_config c = {.files = h->run.files,
 		.blobs = h->run.blobs,
-		.codec = h->run.codec,
-		.rule = h->run.rule,
+		.exchange = h->run.exchange,
 		.spec = h->run.spec->text,
 		.dir = h->run.dir,
 		.events = h->mail};
@@ -128,7 +127,7 @@ static size_t largest_contribution(const struct hub *h)
 {
 	size_t most = 0;
 	for (uint32_t i = 0; i < h->run.files.n_shards; i++) {
-		size_t one = contribution_bound(&h->run.codec, h->run.files.n[i]);
+		size_t one = contribution_bound(&h->run.exchange.codec, h->run.files.n[i]);
 		most = one > most ? one : most;
 	}
 	return most;

@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "compress/codec.h"
 #include "coordinator/human.h"
 #include "coordinator/inspect.h"
 #include "model/spec.h"
-#include "round/rule.h"
+#include "round/exchange.h"
 
 static void row(const char *name, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void row(const char *name, const char *fmt, ...)
@@ -124,15 +123,22 @@ static void show_round(const struct spec_round *r)
 	row("round.snapshot_every", "%u", r->snapshot_every);
 }
 
-static void show_exchange(const struct spec_outer *o, const struct spec_codec *c)
+static void show_exchange(
+	const struct spec_outer *o, const struct spec_codec *c, const struct exchange *x)
 {
+	char codec[CODEC_NAME_MAX];
+	codec_describe(&x->codec, codec);
 	row("outer.rule", "%s", o->rule);
 	row("outer.lr", "%g", o->lr);
 	row("outer.momentum", "%g", o->momentum);
-	row("codec.name", "%s", c->name);
+	row("codec.select", "%s", c->select);
+	row("codec.values", "%s", c->values);
+	row("codec.dct", "%s", c->dct ? "true" : "false");
 	row("codec.chunk", "%u", c->chunk);
-	row("codec.k", "%u", c->k);
+	row("codec.k", "%u", x->codec.k);
+	row("codec.threshold", "%g", c->threshold);
 	row("codec.decay", "%g", c->decay);
+	row("codec", "%s", codec);
 }
 
 /* What follows from the members. */
@@ -151,21 +157,7 @@ static void show_sizes(const struct spec *s)
 		s->round.peers_min == 1 ? "" : "s");
 }
 
-/* The spec's reader knows the form of these names only. */
-static enum err check_names(const struct inspect *i, const struct spec *s, struct why *why)
-{
-	struct codec_params codec;
-	struct rule_params rule;
-	struct why inner = {0};
-	enum err err = codec_find(s->codec.name, s->codec.chunk, s->codec.k, &codec, &inner);
-	if (!err)
-		err = rule_find(s->outer.rule, s->outer.lr, s->outer.momentum, &rule, &inner);
-	if (!err)
-		err = rule_suits(&rule, &codec, &inner);
-	return err ? err_why(why, err, "%s: %s", i->path, inner.text) : ERR_OK;
-}
-
-static void show(const struct spec *s)
+static void show(const struct spec *s, const struct exchange *x)
 {
 	row_hash("run", &s->id, "");
 	row("shoal", "%d", SPEC_VERSION);
@@ -176,7 +168,7 @@ static void show(const struct spec *s)
 	row_hash("data.manifest", &s->manifest, "(none: a template, to be filled in by prepare)");
 	show_train(&s->train);
 	show_round(&s->round);
-	show_exchange(&s->outer, &s->codec);
+	show_exchange(&s->outer, &s->codec, x);
 	show_sizes(s);
 }
 
@@ -195,10 +187,13 @@ enum err inspect_spec(const struct inspect *i, struct why *why)
 			why, err, "%s: %zu mistake%s, named above", i->path, n, n == 1 ? "" : "s");
 	}
 	buf_release(&mistakes);
+	/* The spec's reader knows the form of some words only. */
+	struct exchange exchange;
+	struct why inner = {0};
+	if (!err && exchange_find(s, &exchange, &inner))
+		err = err_why(why, inner.code, "%s: %s", i->path, inner.text);
 	if (!err)
-		err = check_names(i, s, why);
-	if (!err)
-		show(s);
+		show(s, &exchange);
 	spec_free(s);
 	return err;
 }

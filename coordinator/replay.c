@@ -32,7 +32,7 @@ static enum err check_truth(
 	const struct replay *r, struct record *rec, const struct shardstate *state, struct why *why)
 {
 	struct update_expect expect = {.run = r->run,
-		.codec = r->codec,
+		.codec = r->exchange.codec,
 		.n = state->n,
 		.key = find_key,
 		.arg = (void *)(uintptr_t)r->roster};
@@ -49,13 +49,14 @@ static enum err next_state(
 {
 	struct shardstate next = {0};
 	struct rule_input *inputs = NULL;
-	enum err err = shardstate_init(&next, state->shard, state->n, r->rule.row);
+	enum err err = shardstate_init(&next, state->shard, state->n, r->exchange.rule.row);
 	if (!err)
 		err = update_inputs(&rec->update, &inputs);
 	if (err)
 		err_why(why, err, "no memory for shard %u", state->shard);
 	else
-		err = shardstate_next(state, &r->rule, inputs, rec->update.count, &next, why);
+		err = shardstate_next(
+			state, &r->exchange.rule, inputs, rec->update.count, &next, why);
 	free(inputs);
 	struct hash hash = err ? (struct hash){{0}} : shardstate_hash(&next);
 	if (!err && !hash_equal(&hash, &rec->entry.state)) {

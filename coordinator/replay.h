@@ -8,20 +8,18 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "base/hash.h"
-#include "compress/codec.h"
 #include "coordinator/store.h"
 #include "net/roster.h"
 #include "round/blob.h"
+#include "round/exchange.h"
 #include "round/ledger.h"
-#include "round/rule.h"
 #include "round/shardstate.h"
 
 struct replay {
 	struct store *store; /* borrowed, as everything here */
 	struct blob_store *blobs;
 	const struct roster *roster;
-	struct codec_params codec;
-	struct rule_params rule;
+	struct exchange exchange;
 	struct hash run, genesis; /* genesis: head of the empty ledger */
 	uint32_t n_shards;
 };

@@ -50,26 +50,16 @@ static enum err find_spec(struct run *r, const struct spec *given, bool *fresh, 
 	return spec_parse(given->text, strlen(given->text), &r->spec, NULL, why);
 }
 
-/* What the layers below the spec do not know. */
-static enum err check_spec(
-	const struct spec *s, struct codec_params *codec, struct rule_params *rule, struct why *why)
-{
-	enum err err = codec_find(s->codec.name, s->codec.chunk, s->codec.k, codec, why);
-	if (!err)
-		err = rule_find(s->outer.rule, s->outer.lr, s->outer.momentum, rule, why);
-	return err ? err : rule_suits(rule, codec, why);
-}
-
 static enum err derive(struct run *r, struct why *why)
 {
 	enum err err = graph_build(&r->spec->model, 1, 1, &r->graph, why);
 	if (!err)
-		err = check_spec(r->spec, &r->codec, &r->rule, why);
+		err = exchange_find(r->spec, &r->exchange, why);
 	if (err)
 		return err;
 	r->files = (struct shardfile){.dir = r->state_dir,
 		.run = r->spec->id,
-		.rule = r->rule.row,
+		.rule = r->exchange.rule.row,
 		.n_shards = r->graph->n_shards,
 		.n = r->graph->shard_params};
 	r->start = alloc_must_zero(r->graph->n_shards, sizeof *r->start);
@@ -234,7 +224,7 @@ enum err run_open(const struct run_config *config, struct run *r, struct why *wh
 		.store_path = alloc_must_printf("%s/store.sqlite", config->dir)};
 	enum err err = ERR_OK;
 	if (config->spec) /* before anything is made */
-		err = check_spec(config->spec, &r->codec, &r->rule, why);
+		err = exchange_find(config->spec, &r->exchange, why);
 	if (!err)
 		err = open_folder(r, config, why);
 	if (!err)
@@ -314,8 +304,7 @@ struct replay run_replay(const struct run *r)
 	return (struct replay){.store = r->store,
 		.blobs = r->blobs,
 		.roster = members_roster(r->members),
-		.codec = r->codec,
-		.rule = r->rule,
+		.exchange = r->exchange,
 		.run = r->spec->id,
 		.genesis = r->genesis,
 		.n_shards = r->graph->n_shards};

@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "base/hash.h"
-#include "compress/codec.h"
 #include "coordinator/invites.h"
 #include "coordinator/members.h"
 #include "coordinator/replay.h"
@@ -25,16 +24,15 @@
 #include "model/spec.h"
 #include "net/identity.h"
 #include "round/blob.h"
+#include "round/exchange.h"
 #include "round/ledger.h"
-#include "round/rule.h"
 
 struct run {
 	char *dir, *state_dir, *store_path;
 	int lock;
 	struct spec *spec;
 	struct graph *graph; /* of one sequence of one token: for names and sizes */
-	struct codec_params codec;
-	struct rule_params rule;
+	struct exchange exchange;
 	struct identity_coordinator keys;
 	struct store *store;
 	struct blob_store *blobs;

@@ -38,7 +38,7 @@ static enum err make_shard(
 {
 	const struct replay replay = run_replay(r);
 	struct shardstate s = {0};
-	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->rule.row);
+	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->exchange.rule.row);
 	if (err)
 		return err_why(why, err, "no memory for shard %u", shard);
 	err = replay_begin(&replay, from, &s, why);

@@ -212,12 +212,14 @@ json_t *view_yardsticks(const struct hub *h)
 static json_t *view_run(const struct hub *h)
 {
 	const struct spec *s = h->run.spec;
+	char codec[CODEC_NAME_MAX];
+	codec_describe(&h->run.exchange.codec, codec);
 	json_t *doc = json_object();
 	put(doc, "id", hex(&s->id));
 	put(doc, "name", json_string(s->name));
 	put(doc, "mode", json_string(s->round.mode == SPEC_fixed ? "fixed" : "timed"));
 	put(doc, "rule", json_string(s->outer.rule));
-	put(doc, "codec", json_string(s->codec.name));
+	put(doc, "codec", json_string(codec));
 	put(doc, "params", count(graph_params(h->run.graph)));
 	put(doc, "shards", count(h->run.files.n_shards));
 	put(doc, "peers_min", count(s->round.peers_min));

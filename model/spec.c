@@ -103,14 +103,36 @@ static void read_outer(struct json_in *in, struct spec_outer *o)
 	o->momentum = spec_in_real_or(in, "momentum", 0, 0.9999, 0);
 }
 
+/* Codecs had names once, and were not put together from stages. */
+static void refuse_codec_name(struct json_in *in)
+{
+	static const char *const now[][2] = {
+		{"topk2", "\"select\": \"topk\", \"values\": \"two\" and k"},
+		{"int8", "\"select\": \"all\", \"values\": \"int8\""},
+		{"raw", "\"select\": \"all\", \"values\": \"f32\""}};
+	const char *name = json_get_text(in, "name", SPEC_NAME, ""), *write = now[0][1];
+	for (size_t i = 0; i < sizeof now / sizeof *now; i++)
+		if (!strcmp(name, now[i][0]))
+			write = now[i][1];
+	json_mistake(in, "name", "is how older specs named a codec; write %s instead", write);
+}
+
 static void read_codec(struct json_in *in, struct spec_codec *c)
 {
-	read_name(in, "name", sizeof c->name, c->name);
+	static const bool off = false;
+	if (json_object_get(in->object, "name")) {
+		refuse_codec_name(in);
+	} else {
+		read_name(in, "select", sizeof c->select, c->select);
+		read_name(in, "values", sizeof c->values, c->values);
+	}
+	c->dct = json_get_flag(in, "dct", &off);
 	size_t before = in->mistakes->len;
 	c->chunk = spec_in_u32_or(in, "chunk", 1, 1u << 16, 4096);
-	c->k = spec_in_u32_or(in, "k", 1, 1u << 16, 64);
+	c->k = spec_in_u32_or(in, "k", 1, 1u << 16, 0);
 	if (in->mistakes->len == before && c->k > c->chunk)
 		json_mistake(in, "k", "must be at most codec.chunk (%u), is %u", c->chunk, c->k);
+	c->threshold = spec_in_real_or(in, "threshold", 0, 1000, 0);
 	c->decay = spec_in_real_or(in, "decay", 0, 1, 0.95);
 }
 
@@ -172,13 +194,15 @@ static void read_all(const json_t *doc, struct spec *s, struct buf *mistakes)
 	read_sections(&top, s);
 	json_in_finish(&top);
 
-	/* Averaging parameters works on the parameters themselves, and nothing else does. */
-	bool average = !strcmp(s->outer.rule, "average"), raw = !strcmp(s->codec.name, "raw");
-	if (average != raw && s->outer.rule[0] && s->codec.name[0])
+	/* Averaging parameters works on the parameters themselves. */
+	const struct spec_codec *c = &s->codec;
+	bool known = c->select[0] && c->values[0];
+	bool whole = !strcmp(c->select, "all") && !strcmp(c->values, "f32") && !c->dct;
+	if (!strcmp(s->outer.rule, "average") && known && !whole)
 		json_mistake(&top, "codec",
-			"rule \"average\" and codec \"raw\" need each other: here are \"%s\" and "
-			"\"%s\"",
-			s->outer.rule, s->codec.name);
+			"rule \"average\" needs the parameters as they are: select \"all\", values "
+			"\"f32\" and no dct; here are \"%s\" and \"%s\"%s",
+			c->select, c->values, c->dct ? " with dct" : "");
 }
 
 /* The file that a document is from, and what was put in its place. */
@@ -321,6 +345,11 @@ static enum err set_member(json_t *object, const char *name, const char *text)
 		value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
 	if (!value)
 		value = json_string(text);
+	if (json_is_null(value)) {
+		json_decref(value);
+		(void)json_object_del(object, name);
+		return ERR_OK;
+	}
 	return value && !json_object_set_new(object, name, value) ? ERR_OK : ERR_syntax;
 }
 

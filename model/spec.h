@@ -53,8 +53,10 @@ struct spec_outer {
 };
 
 struct spec_codec {
-	char name[24];     /* compress/codec.h's list: topk2 int8 raw */
-	uint32_t chunk, k; /* topk2: k of every chunk values */
+	char select[16], values[16]; /* compress/select.h's and compress/values.h's lists */
+	bool dct;
+	uint32_t chunk, k; /* k of every chunk values; 0: not said */
+	double threshold;  /* 0: not said */
 	double decay;      /* beta of the error feedback */
 };
 
@@ -76,14 +78,15 @@ struct spec {
 };
 
 /* Parse and validate.  Names of rule and codec are checked for their form only: which of them exist
- * is known above this layer.  On failure why carries the first mistake and how many more there
- * are, and mistakes (may be NULL; inited by the caller) all of them, a line each.  The caller frees
- * *out with spec_free. */
+ * and which numbers they take is known above this layer (round/exchange.h).  On failure why carries
+ * the first mistake and how many more there are, and mistakes (may be NULL; inited by the caller)
+ * all of them, a line each.  The caller frees *out with spec_free. */
 enum err spec_parse(const void *text, size_t n, struct spec **out, struct buf *mistakes,
 	struct why *why) MUST_CHECK;
 /* The same from a file, whose path why then names, as every mistake does the line of the file where
  * it was made; overrides, if any, are "path=value" texts
- * ("round.steps=10"): value is JSON, or else taken as text.  They may add members that are absent.
+ * ("round.steps=10"): value is JSON, or else taken as text.  They may add members that are absent;
+ * null takes one away.
  */
 enum err spec_load(const char *path, const char *const *overrides, size_t n_overrides,
 	struct spec **out, struct buf *mistakes, struct why *why) MUST_CHECK;

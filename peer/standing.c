@@ -9,23 +9,13 @@
 #define RAMP_STEPS 10
 #define VECTORS 6 /* beside the trainer: replica and its rule's state, error feedback, w */
 
-static enum err check_words(struct standing *s, struct why *why)
-{
-	const struct spec_codec *c = &s->spec->codec;
-	const struct spec_outer *o = &s->spec->outer;
-	enum err e = codec_find(c->name, c->chunk, c->k, &s->codec, why);
-	if (!e)
-		e = rule_find(o->rule, o->lr, o->momentum, &s->rule, why);
-	return e ? e : rule_suits(&s->rule, &s->codec, why);
-}
-
 static enum err take_memory(struct standing *s, struct why *why)
 {
 	size_t largest = 0;
 	s->flights = alloc_must_zero(s->n_shards, sizeof *s->flights);
 	for (uint32_t i = 0; i < s->n_shards; i++) {
 		size_t n = trainer_count(s->trainer, i);
-		buf_init(&s->flights[i].sent, contribution_bound(&s->codec, n));
+		buf_init(&s->flights[i].sent, contribution_bound(&s->exchange.codec, n));
 		largest = n > largest ? n : largest;
 	}
 	s->sequences = alloc_must_zero(s->spec->train.batch, sizeof *s->sequences);
@@ -52,7 +42,7 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 		.beside = VECTORS,
 		.stop = config->stop,
 		.arg = config->arg};
-	enum err e = check_words(s, why);
+	enum err e = exchange_find(s->spec, &s->exchange, why);
 	if (!e)
 		e = trainer_new(&how, &s->trainer, why);
 	if (!e) {
@@ -110,7 +100,7 @@ static enum err make_replica(
 	size_t *n = alloc_must_zero(s->n_shards, sizeof *n);
 	for (uint32_t i = 0; i < s->n_shards; i++)
 		n[i] = trainer_count(s->trainer, i);
-	struct replica_shape shape = {.rule = s->rule, .n_shards = s->n_shards, .n = n};
+	struct replica_shape shape = {.rule = s->exchange.rule, .n_shards = s->n_shards, .n = n};
 	enum err e = replica_new(&shape, &s->replica);
 	free(n);
 	if (e)
@@ -121,8 +111,8 @@ static enum err make_replica(
 static enum err make_feedback(struct standing *s, struct why *why)
 {
 	for (uint32_t i = 0; i < s->n_shards; i++) {
-		struct feedback_config how = {.codec = s->codec,
-			.rule = s->rule.row,
+		struct feedback_config how = {.codec = s->exchange.codec,
+			.rule = s->exchange.rule.row,
 			.decay = s->spec->codec.decay,
 			.shard = i,
 			.n = trainer_count(s->trainer, i)};
@@ -274,7 +264,9 @@ enum err standing_ready(struct standing *s, const struct plan *plan, struct why 
 		const float *g = replica_params(s->replica, i);
 		if (feedback_in_flight(f->feedback)) {
 			trainer_read(s->trainer, i, PARAMS_value, s->w);
-			feedback_join(f->feedback, false, g, s->w);
+			if (feedback_join(f->feedback, false, g, s->w))
+				return err_why(why, ERR_nomem, "no memory to leave round %llu",
+					(unsigned long long)plan->round);
 		}
 		buf_clear(&f->sent);
 		trainer_write(s->trainer, i, PARAMS_value, g);
@@ -319,13 +311,14 @@ static enum err cut_one(
 {
 	struct standing_flight *f = &s->flights[shard];
 	struct planes planes;
-	planes_init(&planes, codec_bound(&s->codec, trainer_count(s->trainer, shard)));
+	planes_init(&planes, codec_bound(&s->exchange.codec, trainer_count(s->trainer, shard)));
 	trainer_read(s->trainer, shard, PARAMS_value, s->w);
-	enum err e = feedback_cut(f->feedback, s->w, &planes, why);
+	const uint64_t seed = contribution_seed(&says->run, says->round, shard);
+	enum err e = feedback_cut(f->feedback, seed, s->w, &planes, why);
 	f->says = *says;
 	f->says.shard = shard;
 	if (!e) {
-		e = contribution_seal(&f->says, &s->codec, &planes, s->key, &f->sent);
+		e = contribution_seal(&f->says, &s->exchange.codec, &planes, s->key, &f->sent);
 		if (e)
 			(void)err_why(why, e, "no memory for the contribution of shard %u", shard);
 	}
@@ -412,7 +405,7 @@ static const struct ledger_accepted *own_part(
 }
 
 /* G has moved; w is W, or G before where nothing was cut. */
-static void join(struct standing *s, const struct ledger_entry *entry)
+static enum err join(struct standing *s, const struct ledger_entry *entry, struct why *why)
 {
 	struct standing_flight *f = &s->flights[entry->shard];
 	const float *g = replica_params(s->replica, entry->shard);
@@ -421,12 +414,14 @@ static void join(struct standing *s, const struct ledger_entry *entry)
 		     (!own || hash_equal(&own->planes, &f->says.planes));
 	if (own && !known) /* a cut that a damaged state has lost: its rest is not known */
 		feedback_reset(f->feedback, g, s->w);
-	else
-		feedback_join(f->feedback, own != NULL, g, s->w);
+	else if (feedback_join(f->feedback, own != NULL, g, s->w))
+		return err_why(why, ERR_nomem, "no memory to join shard %u to round %llu",
+			entry->shard, (unsigned long long)entry->round);
 	if (own && entry->shard == 0)
 		s->listed += own->tokens;
 	buf_clear(&f->sent);
 	trainer_write(s->trainer, entry->shard, PARAMS_value, s->w);
+	return ERR_OK;
 }
 
 static enum err apply_one(
@@ -436,7 +431,7 @@ static enum err apply_one(
 	const size_t n = trainer_count(s->trainer, shard);
 	struct update_expect expect = {.run = s->spec->id,
 		.parent = ledger_parent(s->ledger),
-		.codec = s->codec,
+		.codec = s->exchange.codec,
 		.n = n,
 		.key = roster_key,
 		.arg = (void *)(uintptr_t)roster};
@@ -449,9 +444,7 @@ static enum err apply_one(
 		e = ledger_append(s->ledger, &r->entry, why);
 	if (!e)
 		e = replica_apply(s->replica, &r->entry, &r->update, why);
-	if (!e)
-		join(s, &r->entry);
-	return e;
+	return e ? e : join(s, &r->entry, why);
 }
 
 enum err standing_apply(struct standing *s, const struct standing_record *records, size_t n,

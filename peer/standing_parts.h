@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "peer/standing.h"
 #include "round/contribution.h"
+#include "round/exchange.h"
 #include "round/feedback.h"
 #include "round/replica.h"
 
@@ -19,8 +20,7 @@ struct standing {
 	const struct sign_key *key;
 	uint32_t member;
 	struct trainer *trainer;
-	struct rule_params rule;
-	struct codec_params codec;
+	struct exchange exchange;
 	struct replica *replica;
 	struct ledger *ledger; /* NULL: stands nowhere */
 	struct standing_flight *flights;

@@ -41,7 +41,7 @@ enum err contribution_seal(struct contribution *c, const struct codec_params *co
 	const struct planes *planes, const struct sign_key *key, struct buf *out)
 {
 	size_t start = out->len;
-	c->codec = codec->codec;
+	c->codec = codec_number(codec);
 	c->planes_len = planes->bytes.len;
 	c->planes = hash_of(planes->bytes.data, planes->bytes.len);
 	put_signed(c, out);
@@ -146,17 +146,56 @@ enum err contribution_verify(
 	return ERR_OK;
 }
 
-enum err contribution_decode(const struct contribution_view *v, const struct codec_params *codec,
-	size_t n, struct decoded *out, struct why *why)
+/* ---- the vector */
+
+uint64_t contribution_seed(const struct hash *run, uint64_t round, uint32_t shard)
 {
-	*out = (struct decoded){0};
-	if (v->says.codec != codec->codec)
-		return err_why(why, ERR_unsupported,
-			"a contribution uses codec number %" PRIu32 ", the run uses %s",
-			v->says.codec, codec_row(codec->codec)->name);
+	static const char purpose[] = "shoal randk";
+	struct hash_state *h = hash_begin();
+	hash_add(h, purpose, sizeof purpose - 1);
+	hash_add(h, run->b, sizeof run->b);
+	hash_add_u64(h, round);
+	hash_add_u32(h, shard);
+	struct hash all = hash_end(h);
+	struct rd r;
+	rd_init(&r, all.b, sizeof all.b);
+	return rd_u64(&r);
+}
+
+static enum err check_codec(
+	const struct contribution *c, const struct codec_params *codec, struct why *why)
+{
+	if (c->codec == codec_number(codec))
+		return ERR_OK;
+	char name[CODEC_NAME_MAX];
+	codec_describe(codec, name);
+	return err_why(why, ERR_unsupported,
+		"a contribution uses codec number %" PRIu32 ", the run uses %" PRIu32 ", %s",
+		c->codec, codec_number(codec), name);
+}
+
+static enum err check_seed(
+	const struct contribution *c, const struct codec_params *says, struct why *why)
+{
+	if (!select_row(says->select)->takes_seed ||
+		says->seed == contribution_seed(&c->run, c->round, c->shard))
+		return ERR_OK;
+	return err_why(why, ERR_shape,
+		"a contribution drew its places from another seed than that of round %" PRIu64
+		" shard %" PRIu32,
+		c->round, c->shard);
+}
+
+enum err contribution_decode(const struct contribution_view *v, const struct codec_params *codec,
+	size_t n, struct codec_vector *out, struct why *why)
+{
+	*out = (struct codec_vector){0};
+	enum err err = check_codec(&v->says, codec, why);
+	if (err)
+		return err;
 	struct buf planes;
 	buf_init(&planes, codec_bound(codec, n));
-	enum err err = frame_unpack(v->frame, v->frame_len, &planes, why);
+	err = frame_unpack(v->frame, v->frame_len, &planes, why);
 	if (!err) {
 		struct hash h = hash_of(planes.data, planes.len);
 		if (planes.len != v->says.planes_len || !hash_equal(&h, &v->says.planes))
@@ -164,7 +203,11 @@ enum err contribution_decode(const struct contribution_view *v, const struct cod
 				"the payload of a contribution is not the one that was signed");
 	}
 	if (!err)
-		err = codec_decode(codec, n, &planes, out, why);
+		err = codec_open(codec, n, &planes, out, why);
+	if (!err)
+		err = check_seed(&v->says, &out->params, why);
+	if (err)
+		codec_release(out);
 	buf_release(&planes);
 	return err;
 }

@@ -32,7 +32,7 @@ struct contribution {
 	uint64_t round;
 	uint32_t shard, part, peer;
 	uint64_t tokens;
-	uint32_t codec; /* its number */
+	uint32_t codec; /* codec_number */
 	uint64_t planes_len;
 	struct hash planes;
 	uint32_t n_spans;
@@ -62,10 +62,15 @@ enum err contribution_parse(const uint8_t *bytes, size_t len, struct contributio
 /* ERR_signature. */
 enum err contribution_verify(const struct contribution_view *v,
 	const uint8_t key[static SIGN_PUBLIC], struct why *why) MUST_CHECK;
-/* The vector: n values under these parameters.  ERR_hash when the planes are not the signed ones,
- * else as frame_unpack and codec_decode. */
+/* The vector: n values under these parameters, or with a smaller k.  ERR_hash when the planes are
+ * not the signed ones, ERR_shape too when their seed is not contribution_seed, else as frame_unpack
+ * and codec_open.  codec_release it. */
 enum err contribution_decode(const struct contribution_view *v, const struct codec_params *codec,
-	size_t n, struct decoded *out, struct why *why) MUST_CHECK;
+	size_t n, struct codec_vector *out, struct why *why) MUST_CHECK;
+/* What a codec's places are drawn from, where it draws them: the same for all peers, and nobody's
+ * choice.  The first 8 bytes, little-endian, of SHA-256 over "shoal randk", run, u64 round, u32
+ * shard. */
+uint64_t contribution_seed(const struct hash *run, uint64_t round, uint32_t shard);
 /* SHA-256 of the signed bytes: two framings of one statement have one id. */
 struct hash contribution_id(const struct contribution_view *v);
 

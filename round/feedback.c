@@ -16,8 +16,7 @@ struct feedback {
 	float *e;   /* NULL when vectors are parameters */
 	float *cut; /* c, while something is in flight */
 	bool in_flight;
-	struct buf sent;     /* planes of C, for saving */
-	struct decoded what; /* C */
+	struct codec_vector sent; /* C, where there is an e */
 };
 
 static bool keeps_error(const struct feedback *f)
@@ -29,7 +28,6 @@ enum err feedback_new(const struct feedback_config *config, const float *g, stru
 {
 	struct feedback *f = alloc_must_zero(1, sizeof *f);
 	f->how = *config;
-	buf_init(&f->sent, codec_bound(&config->codec, config->n));
 	f->base = alloc_try(config->n, sizeof *f->base);
 	f->cut = alloc_try(config->n, sizeof *f->cut);
 	if (keeps_error(f))
@@ -50,32 +48,50 @@ void feedback_free(struct feedback *f)
 	free(f->base);
 	free(f->e);
 	free(f->cut);
-	buf_release(&f->sent);
-	decoded_release(&f->what);
+	codec_release(&f->sent);
 	free(f);
 }
 
 static void land(struct feedback *f)
 {
 	f->in_flight = false;
-	buf_clear(&f->sent);
-	decoded_release(&f->what);
+	codec_release(&f->sent);
 }
 
 /* ---- the cut */
 
-static enum err encode(struct feedback *f, const float *v, struct planes *planes, struct why *why)
+/* Reads what is or was sent, so that it can be taken off when it is listed. */
+static enum err keep_sent(struct feedback *f, const uint8_t *bytes, size_t n, struct why *why)
 {
-	enum err err = codec_encode(&f->how.codec, v, f->how.n, planes, why);
-	if (err || !keeps_error(f))
-		return err;
-	buf_put(&f->sent, planes->bytes.data, planes->bytes.len);
-	if (!buf_ok(&f->sent))
-		return err_why(why, ERR_nomem, "no memory to keep what is sent");
-	return codec_decode(&f->how.codec, f->how.n, &planes->bytes, &f->what, why);
+	struct buf planes;
+	buf_init(&planes, codec_bound(&f->how.codec, f->how.n));
+	buf_put(&planes, bytes, n);
+	enum err err = ERR_OK;
+	if (!buf_ok(&planes))
+		err = err_why(why, n > planes.max ? ERR_toobig : ERR_nomem,
+			"what was sent of shard %" PRIu32 " has %zu bytes, more than a "
+			"contribution or memory holds",
+			f->how.shard, n);
+	if (!err)
+		err = codec_open(&f->how.codec, f->how.n, &planes, &f->sent, why);
+	buf_release(&planes);
+	return err;
 }
 
-enum err feedback_cut(struct feedback *f, const float *w, struct planes *planes, struct why *why)
+static enum err encode(
+	struct feedback *f, uint64_t seed, const float *v, struct planes *planes, struct why *why)
+{
+	struct codec_params codec = f->how.codec;
+	if (select_row(codec.select)->takes_seed)
+		codec.seed = seed;
+	enum err err = codec_encode(&codec, v, f->how.n, NULL, planes, why);
+	if (err || !keeps_error(f))
+		return err;
+	return keep_sent(f, planes->bytes.data, planes->bytes.len, why);
+}
+
+enum err feedback_cut(
+	struct feedback *f, uint64_t seed, const float *w, struct planes *planes, struct why *why)
 {
 	if (f->in_flight)
 		return err_why(why, ERR_state,
@@ -84,7 +100,7 @@ enum err feedback_cut(struct feedback *f, const float *w, struct planes *planes,
 	for (size_t i = 0; i < f->how.n && keeps_error(f); i++)
 		v[i] = (float)(f->how.decay * (double)f->e[i] +
 			       ((double)f->base[i] - (double)w[i]));
-	enum err err = encode(f, keeps_error(f) ? v : w, planes, why);
+	enum err err = encode(f, seed, keeps_error(f) ? v : w, planes, why);
 	if (err) {
 		land(f);
 		return err;
@@ -105,22 +121,17 @@ bool feedback_in_flight(const struct feedback *f)
 
 /* ---- the join */
 
-static void subtract(float *e, const struct decoded *d)
-{
-	for (size_t i = 0; i < d->count; i++)
-		e[d->index ? d->index[i] : i] -= d->value[i];
-}
-
-void feedback_join(struct feedback *f, bool accepted, const float *g, float *w)
+enum err feedback_join(struct feedback *f, bool accepted, const float *g, float *w)
 {
 	const float *from = f->in_flight ? f->cut : f->base;
+	if (f->in_flight && accepted && keeps_error(f) && codec_add(&f->sent, -1, f->e))
+		return ERR_nomem;
 	// Where nothing was trained since, W becomes G to the bit, also where it is -0.0.
 	for (size_t i = 0; i < f->how.n; i++)
 		w[i] = w[i] == from[i] ? g[i] : g[i] + (w[i] - from[i]);
-	if (f->in_flight && accepted && keeps_error(f))
-		subtract(f->e, &f->what);
 	memcpy(f->base, g, f->how.n * sizeof *g);
 	land(f);
+	return ERR_OK;
 }
 
 void feedback_reset(struct feedback *f, const float *g, float *w)
@@ -160,7 +171,7 @@ enum err feedback_save(const struct feedback *f, struct statefile_out *to, struc
 		return err;
 	char name[SECTION_NAME];
 	section_name("sent", f->how.shard, name);
-	return statefile_add(to, name, f->sent.data, f->sent.len, why);
+	return statefile_add(to, name, f->sent.planes.data, f->sent.planes.len, why);
 }
 
 /* A section of any length; NULL when there is none. */
@@ -175,7 +186,6 @@ static const struct statefile_section *find(
 	return NULL;
 }
 
-/* What was sent, so that it can be taken off when it is listed. */
 static enum err load_sent(struct feedback *f, const struct statefile *from, struct why *why)
 {
 	const struct statefile_section *sent = find(from, "sent", f->how.shard);
@@ -183,12 +193,7 @@ static enum err load_sent(struct feedback *f, const struct statefile *from, stru
 		return err_why(why, ERR_missing,
 			"a saved state has a cut of shard %" PRIu32 " and not what was sent of it",
 			f->how.shard);
-	buf_put(&f->sent, sent->bytes, sent->len);
-	if (!buf_ok(&f->sent))
-		return err_why(why, ERR_toobig,
-			"section %s has %zu bytes, more than a contribution or memory holds",
-			sent->name, sent->len);
-	return codec_decode(&f->how.codec, f->how.n, &f->sent, &f->what, why);
+	return keep_sent(f, sent->bytes, sent->len, why);
 }
 
 enum err feedback_load(struct feedback *f, const struct statefile *from, struct why *why)

@@ -84,9 +84,9 @@ static enum err check_vector(const struct gate_expect *e, const struct contribut
 	enum err err = contribution_decode(v, &e->codec, e->n, &out->vector, why);
 	if (err)
 		return err;
-	out->norm = sqrt(decoded_norm_squared(&out->vector));
+	out->norm = sqrt(out->vector.norm_squared);
 	if (e->norm_limit > 0 && out->norm > e->norm_limit) {
-		decoded_release(&out->vector);
+		codec_release(&out->vector);
 		return err_why(why, ERR_norm,
 			"the contribution has norm %.6g, the limit is %.6g: training may have "
 			"diverged here",

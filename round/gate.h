@@ -33,7 +33,7 @@ struct gate_expect {
 struct gate_passed {
 	struct contribution says;
 	struct hash id;
-	struct decoded vector; /* owned by the caller: decoded_release */
+	struct codec_vector vector; /* owned by the caller: codec_release */
 	double norm;
 };
 
@@ -41,7 +41,7 @@ struct gate_passed {
  *   ERR_toobig        longer than any contribution of this shape
  *   ERR_magic, ERR_version, ERR_truncated, ERR_syntax   not a contribution
  *   ERR_wrong_run, ERR_wrong_round, ERR_wrong_parent
- *   ERR_shape         another shard or part, or planes of another shape
+ *   ERR_shape         another shard or part, planes of another shape, or places of another draw
  *   ERR_unknown_peer  the statement names another peer than the connection's
  *   ERR_unsupported   another codec than the run's
  *   ERR_signature

@@ -4,7 +4,7 @@
 static void step(const struct rule_params *p, const struct rule_block *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		double delta = b->sum[i] / b->total;
+		double delta = b->delta[i];
 		// Rounded before it is used: the step depends only on what the state keeps.
 		b->momentum[i] = (float)(p->momentum * (double)b->momentum[i] + delta);
 		double ahead = p->momentum * (double)b->momentum[i] + delta;

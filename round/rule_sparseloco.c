@@ -27,14 +27,5 @@ static enum err scale(const double *norm_squared, size_t count, double *to)
 	return ERR_OK;
 }
 
-static void step(const struct rule_params *p, const struct rule_block *b)
-{
-	for (size_t i = 0; i < b->n; i++) {
-		if (!(b->senders[i] > 0))
-			continue;
-		double delta = b->sum[i] / b->senders[i];
-		b->params[i] = (float)((double)b->params[i] - p->lr * delta);
-	}
-}
-
-const struct rule_row rule_sparseloco = {.name = "sparseloco", .scale = scale, .step = step};
+const struct rule_row rule_sparseloco = {
+	.name = "sparseloco", .per_sender = true, .scale = scale, .step = rule_descend};

@@ -139,7 +139,7 @@ enum err update_open(const uint8_t *bytes, size_t len, struct update *out, struc
 static void drop_vectors(struct update *u)
 {
 	for (uint32_t i = 0; u->vectors && i < u->count; i++)
-		decoded_release(&u->vectors[i]);
+		codec_release(&u->vectors[i]);
 	free(u->vectors);
 	u->vectors = NULL;
 }
@@ -156,7 +156,7 @@ void update_release(struct update *u)
 /* ---- truth */
 
 static enum err verify_one(const struct contribution_view *v, const struct update_expect *expect,
-	struct decoded *vector, struct why *why)
+	struct codec_vector *vector, struct why *why)
 {
 	uint8_t key[SIGN_PUBLIC];
 	if (!expect->key(expect->arg, v->says.peer, key))

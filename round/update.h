@@ -46,7 +46,7 @@ struct update {
 	struct update_head head;
 	uint32_t count;
 	struct contribution_view *views; /* ascending by peer */
-	struct decoded *vectors;         /* set by update_verify, else NULL */
+	struct codec_vector *vectors;    /* set by update_verify, else NULL */
 };
 
 /* Form: header, order of peers, every contribution's own header repeats the bundle's, nothing
@@ -65,8 +65,8 @@ struct update_expect {
 };
 
 /* Truth: run and parent (ERR_wrong_run, ERR_wrong_parent), every signature, every planes hash;
- * decodes the vectors.  ERR_unknown_peer, ERR_signature, ERR_hash, ERR_unsupported (codec), and
- * what frame_unpack and codec_decode say. */
+ * opens the vectors.  ERR_unknown_peer, ERR_signature, ERR_hash, ERR_unsupported (codec), and
+ * what contribution_decode says. */
 enum err update_verify(
 	struct update *u, const struct update_expect *expect, struct why *why) MUST_CHECK;
 /* Whether it is the update that the entry lists: round, shard, part, every (peer, tokens, planes)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The loops of kernels/cpu compiled for aarch64 and tested there, by emulation.  Needs a cross compiler and
+# The loops of kernels/cpu and of compress compiled for aarch64 and tested there, by emulation.  Needs a cross compiler and
 # qemu's user mode (Debian: gcc-aarch64-linux-gnu qemu-user), and fails without.  Usage: check_aarch64.sh
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,9 +19,11 @@ struct CMUnitTest { const char *name; void (*fn)(void **state); };
 #define cmocka_unit_test(f) { #f, f }
 #define fail_msg(...) (printf(__VA_ARGS__), puts(""), exit(1))
 #define assert_true(c) ((c) ? (void)0 : fail_msg("%s:%d: %s", __FILE__, __LINE__, #c))
-#define cmocka_run_group_tests(tests, before, after) run_all(tests, sizeof(tests) / sizeof *(tests))
-static int run_all(const struct CMUnitTest *t, size_t n)
+#define cmocka_run_group_tests(tests, before, after) run_all(tests, sizeof(tests) / sizeof *(tests), before)
+static int run_all(const struct CMUnitTest *t, size_t n, int (*before)(void **state))
 {
+	if (before)
+		before(NULL);
 	for (size_t i = 0; i < n; i++, t++)
 		t->fn(NULL), printf("  %s: ok\n", t->name);
 	return 0;
@@ -30,4 +32,9 @@ END
 "$CROSS" -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=fast -fno-strict-aliasing -static -I. -I"$tmp" -o "$tmp/test" \
 	kernels/cpu/vec*.c tests/test_kernels_cpu_vec.c -lm
 "$QEMU" "$tmp/test"
+for t in select dct; do
+	"$CROSS" -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -fno-strict-aliasing -static -I. -I"$tmp" -o "$tmp/test" \
+		compress/select*.c compress/topk*.c compress/dct.c compress/floats.c base/rng.c tests/test_compress_$t.c -lm
+	"$QEMU" "$tmp/test"
+done
 echo "check_aarch64: passed"

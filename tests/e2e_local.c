@@ -193,7 +193,8 @@ static void mistakes_are_named(void **state)
 		"{\"shoal\":1,\"name\":\"images\",\"seed\":1,\"model\":{\"builder\":\"resnet\","
 		"\"blocks\":[1],\"width\":4,\"image\":[1,28,28],\"classes\":300},\"train\":{"
 		"\"batch\":2,\"lr\":0.1,\"total_tokens\":100},\"round\":{\"mode\":\"fixed\","
-		"\"steps\":5},\"outer\":{\"rule\":\"average\"},\"codec\":{\"name\":\"raw\"}}");
+		"\"steps\":5},\"outer\":{\"rule\":\"average\"},\"codec\":{\"select\":\"all\","
+		"\"values\":\"f32\"}}");
 	REFUSES(1, "holds a text, but the spec's model reads images of 1 x 28 x 28", "local",
 		images, "--data", data, "--dir", dir);
 	REFUSES(1, "is not a state file of shoal", "eval", spec, "--data", data);

@@ -54,10 +54,17 @@ static void a_repeated_fixed_step_run_has_the_same_head(void **state)
 static void every_rule_and_codec_runs(void **state)
 {
 	(void)state;
-	static const char *const changes[][8] = {
+	static const char *const changes[][10] = {
 		{"outer.rule=mean_R", "outer.lr=2.0", "train.total_tokens=3200", NULL},
-		{"outer.rule=diloco", "outer.lr=0.5", "outer.momentum=0.8", "codec.name=int8",
-			"codec.decay=1.0", "train.total_tokens=3200", NULL},
+		{"outer.rule=diloco", "outer.lr=0.5", "outer.momentum=0.8", "codec.select=all",
+			"codec.values=int8", "codec.k=null", "codec.decay=1.0",
+			"train.total_tokens=3200", NULL},
+		{"outer.rule=diloco", "outer.lr=0.5", "outer.momentum=0.8", "codec.select=all",
+			"codec.values=f32", "codec.k=null", "train.total_tokens=3200", NULL},
+		{"codec.dct=true", "codec.values=sign", "train.total_tokens=3200", NULL},
+		{"codec.select=randk", "codec.values=mean4", "train.total_tokens=3200", NULL},
+		{"codec.select=threshold", "codec.threshold=2", "codec.values=log4",
+			"train.total_tokens=3200", NULL},
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
 		struct swarm s;
@@ -70,10 +77,11 @@ static void every_rule_and_codec_runs(void **state)
 }
 
 /* A swarm of one with plain averaging is the local trainer. */
-static void average_and_raw_alone_equals_local(void **state)
+static void average_alone_equals_local(void **state)
 {
 	(void)state;
-	static const char *const changes[] = {"outer.rule=average", "codec.name=raw", NULL};
+	static const char *const changes[] = {
+		"outer.rule=average", "codec.select=all", "codec.values=f32", "codec.k=null", NULL};
 	struct swarm s;
 	help_swarm_start(&s, changes);
 	struct proc *p = help_swarm_peer(&s, "alone");
@@ -149,7 +157,7 @@ int main(void)
 		cmocka_unit_test_teardown(
 			a_repeated_fixed_step_run_has_the_same_head, proc_teardown),
 		cmocka_unit_test_teardown(every_rule_and_codec_runs, proc_teardown),
-		cmocka_unit_test_teardown(average_and_raw_alone_equals_local, proc_teardown),
+		cmocka_unit_test_teardown(average_alone_equals_local, proc_teardown),
 		cmocka_unit_test_teardown(a_late_joiner_trains_within_two_rounds, proc_teardown),
 		cmocka_unit_test_teardown(status_says_what_a_peer_does, proc_teardown),
 	};

@@ -28,8 +28,8 @@
 	"\"blocks\": [3, 4, 6, 3], \"bottleneck\": true, \"image\": [3, 224, 224], \"classes\": " \
 	"1000}, " \
 	"\"train\": {\"batch\": 8, \"lr\": 0.001, \"total_tokens\": 1000}, \"round\": {\"mode\": " \
-	"\"fixed\", \"steps\": 1}, \"outer\": {\"rule\": \"sparseloco\"}, \"codec\": {\"name\": " \
-	"\"topk2\"}}"
+	"\"fixed\", \"steps\": 1}, \"outer\": {\"rule\": \"sparseloco\"}, \"codec\": " \
+	"{\"select\": \"topk\", \"values\": \"two\", \"k\": 64}}"
 #define WAIT 60
 
 static const char *read_text(const char *path)
@@ -247,7 +247,13 @@ static void inspect_specs(void **state)
 	REFUSES(1, "line 1", "inspect", "spec", "configs/README.md");
 	REFUSES(2, "must be PATH=VALUE", "inspect", "spec", DEMO, "seed");
 	REFUSES(1, "no rule \"best\"", "inspect", "spec", DEMO, "outer.rule=best");
-	REFUSES(1, "topk2", "inspect", "spec", DEMO, "codec.name=zip");
+	REFUSES(1, "no selection \"zip\"; this program knows: all topk", "inspect", "spec", DEMO,
+		"codec.select=zip");
+	REFUSES(1, "leave k out", "inspect", "spec", DEMO, "codec.select=all");
+	REFUSES(1, "must be from 1 to codec.chunk (4096), is 0", "inspect", "spec", DEMO,
+		"codec.k=null");
+	REFUSES(1, "write \"select\": \"topk\", \"values\": \"two\" and k instead", "inspect",
+		"spec", DEMO, "codec.name=topk2");
 }
 
 static void inspect_models(void **state)

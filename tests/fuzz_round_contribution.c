@@ -7,18 +7,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void decode(const struct contribution_view *v, const struct codec_params *codec, size_t n)
 {
-	struct decoded d;
+	struct codec_vector d;
 	struct why why = {0};
 	enum err err = contribution_decode(v, codec, n, &d, &why);
-	if (err ? d.value || d.index || why.code != err : d.n != n || d.count > n)
+	if (err ? d.planes.data || why.code != err : d.n != n || d.count > n)
 		abort();
-	decoded_release(&d);
+	codec_release(&d);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct codec_params codecs[] = {
-		{CODEC_raw, 0, 0}, {CODEC_int8, 0, 0}, {CODEC_topk2, 64, 4}};
+	static const struct codec_params codecs[] = {{SELECT_all, VALUES_f32, false, 64, 64, 0, 0},
+		{SELECT_all, VALUES_int8, false, 64, 64, 0, 0},
+		{SELECT_topk, VALUES_two, false, 64, 4, 0, 0},
+		{SELECT_randk, VALUES_sign, false, 64, 4, 0, 0}};
 	struct contribution_view v;
 	struct why why = {0};
 	enum err err = contribution_parse(data, size, &v, &why);

@@ -19,7 +19,7 @@ static void check(struct update *u, const uint8_t *data, size_t size)
 	struct update_part *parts = alloc_must_zero((size_t)u->count + 1, sizeof *parts);
 	struct update_expect expect = {.run = u->head.run,
 		.parent = u->head.parent,
-		.codec = {CODEC_topk2, 64, 4},
+		.codec = {SELECT_topk, VALUES_two, false, 64, 4, 0, 0},
 		.n = 100,
 		.key = lookup};
 	struct buf again;

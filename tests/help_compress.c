@@ -42,22 +42,48 @@ float *help_compress_vector(enum help_compress_kind kind, size_t n, uint64_t see
 	return v;
 }
 
+/* Every selection with every kind of values, then the places' corner cases. */
+static const struct codec_params corners[] = {
+	{SELECT_topk, VALUES_two, false, 4096, 256, 0, 0},
+	{SELECT_topk, VALUES_two, false, 1, 1, 0, 0},
+	{SELECT_topk, VALUES_two, false, 7, 3, 0, 0},
+	{SELECT_topk, VALUES_mean2, false, 5, 5, 0, 0},
+	{SELECT_topk, VALUES_ternary, false, 64, 1, 0, 0},
+	{SELECT_topk, VALUES_int8, false, 100, 99, 0, 0},
+	{SELECT_topk, VALUES_bf16, false, 65536, 65536, 0, 0},
+	{SELECT_topk, VALUES_two, false, 65536, 1, 0, 0},
+	{SELECT_threshold, VALUES_log4, false, 1000, 1000, 0.001f, 0},
+	{SELECT_randk, VALUES_sign, false, 65536, 1000, 0, UINT64_MAX},
+	{SELECT_topk, VALUES_sign, true, 4096, 64, 0, 0},
+	{SELECT_all, VALUES_int8, true, 4096, 4096, 0, 0},
+	{SELECT_randk, VALUES_mean4, true, 4096, 100, 0, 7},
+	{SELECT_all, VALUES_two, false, 1, 1, 0, 0},
+	{SELECT_all, VALUES_int4, false, 3, 3, 0, 0},
+};
+
 int help_compress_params(size_t i, struct codec_params *out)
 {
-	static const struct codec_params sparse[] = {{0, 4096, 64}, {0, 4096, 256}, {0, 1, 1},
-		{0, 7, 3}, {0, 5, 5}, {0, 64, 1}, {0, 100, 99}, {0, 65536, 65536}, {0, 65536, 1}};
-	enum { N = sizeof sparse / sizeof sparse[0] };
-	for (uint32_t number = 1; number < 100; number++) {
-		const struct codec_row *row = codec_row(number);
-		size_t here = !row ? 0 : row->sparse ? N : 1;
-		if (i < here) {
-			*out = row->sparse ? sparse[i] : (struct codec_params){0};
-			out->codec = (enum codec)number;
-			return 1;
-		}
-		i -= here;
+	static const enum select selects[] = {
+		SELECT_all, SELECT_topk, SELECT_randk, SELECT_threshold};
+	size_t n_values = 0;
+	while (values_row((uint32_t)n_values + 1))
+		n_values++;
+	if (i >= 4 * n_values) {
+		i -= 4 * n_values;
+		if (i >= sizeof corners / sizeof corners[0])
+			return 0;
+		*out = corners[i];
+		return 1;
 	}
-	return 0;
+	enum select select = selects[i / n_values];
+	const struct select_row *row = select_row(select);
+	*out = (struct codec_params){.select = select,
+		.values = (enum values)(i % n_values + 1),
+		.chunk = 256,
+		.k = row->takes_k ? 24 : 256,
+		.threshold = row->takes_threshold ? 1.5f : 0,
+		.seed = row->takes_seed ? 12345 : 0};
+	return 1;
 }
 
 void help_compress_told(const struct why *why, enum err code, const char *part)

@@ -90,7 +90,7 @@ struct spec *help_coordinator_spec(void)
 		"\"total_tokens\":960},\"round\":{\"mode\":\"fixed\",\"steps\":2,"
 		"\"peers_min\":3,\"validate_every\":4,\"snapshot_every\":3},"
 		"\"outer\":{\"rule\":\"diloco\",\"lr\":0.5,\"momentum\":0.5},"
-		"\"codec\":{\"name\":\"topk2\",\"chunk\":64,\"k\":8}}";
+		"\"codec\":{\"select\":\"topk\",\"values\":\"two\",\"chunk\":64,\"k\":8}}";
 	const char *data = help_coordinator_path("data"),
 		   *path = help_coordinator_path("spec.json");
 	struct manifest *m = NULL;
@@ -263,11 +263,11 @@ void help_coordinator_seal(struct hub *h, uint32_t i, uint32_t shard, struct buf
 	memcpy(c.spans, m->spans, sizeof c.spans);
 	for (size_t k = 0; k < n; k++)
 		v[k] = (float)rng_unit(c.round * 100 + i, shard, k) - 0.5f;
-	planes_init(&planes, codec_bound(&h->run.codec, n));
-	if (codec_encode(&h->run.codec, v, n, &planes, &why))
+	planes_init(&planes, codec_bound(&h->run.exchange.codec, n));
+	if (codec_encode(&h->run.exchange.codec, v, n, NULL, &planes, &why))
 		fail_msg("%s", why.text);
-	assert_int_equal(
-		contribution_seal(&c, &h->run.codec, &planes, help_coordinator_key(i), out),
+	assert_int_equal(contribution_seal(
+				 &c, &h->run.exchange.codec, &planes, help_coordinator_key(i), out),
 		ERR_OK);
 	planes_release(&planes);
 	free(v);
@@ -276,7 +276,7 @@ void help_coordinator_seal(struct hub *h, uint32_t i, uint32_t shard, struct buf
 void help_coordinator_contribute(struct hub *h, uint32_t i, uint32_t shard)
 {
 	struct buf b;
-	buf_init(&b, contribution_bound(&h->run.codec, h->run.files.n[shard]));
+	buf_init(&b, contribution_bound(&h->run.exchange.codec, h->run.files.n[shard]));
 	help_coordinator_seal(h, i, shard, &b);
 	help_coordinator_object(h, i, b.data, b.len);
 	buf_release(&b);

@@ -14,6 +14,7 @@
 #include "net/https_client.h"
 #include "net/identity.h"
 #include "net/signed.h"
+#include "round/exchange.h"
 #include "round/object.h"
 #include "round/record.h"
 #include "round/shardstate.h"
@@ -59,8 +60,9 @@ static void read_run(struct liar *l, struct https_client *c)
 	json_decref(doc);
 	fine(spec_parse(text, strlen(text), &l->spec, NULL, &why), &why);
 	free(text);
-	const struct spec_codec *codec = &l->spec->codec;
-	fine(codec_find(codec->name, codec->chunk, codec->k, &l->codec, &why), &why);
+	struct exchange exchange;
+	fine(exchange_find(l->spec, &exchange, &why), &why);
+	l->codec = exchange.codec;
 	fine(graph_build(&l->spec->model, 1, l->spec->train.seq, &graph, &why), &why);
 	l->n = alloc_must_zero(graph->n_shards, sizeof *l->n);
 	l->states = alloc_must_zero(graph->n_shards, sizeof *l->states);
@@ -272,7 +274,7 @@ void help_liar_seal(
 	for (size_t i = 0; i < n; i++)
 		values[i] = i % 2 ? v : -v;
 	planes_init(&planes, codec_bound(&l->codec, n));
-	fine(codec_encode(&l->codec, values, n, &planes, &why), &why);
+	fine(codec_encode(&l->codec, values, n, NULL, &planes, &why), &why);
 	free(values);
 	buf_init(out, 2 * contribution_bound(&l->codec, n));
 	assert_int_equal(contribution_seal(says, &l->codec, &planes, l->key, out), ERR_OK);

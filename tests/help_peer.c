@@ -27,7 +27,8 @@ static const char template[] =
 	"\"round\":{\"mode\":\"fixed\",\"steps\":3,\"peers_min\":1,\"quorum\":1.0,"
 	"\"validate_every\":4,\"snapshot_every\":5},"
 	"\"outer\":{\"rule\":\"sparseloco\",\"lr\":0.8},"
-	"\"codec\":{\"name\":\"topk2\",\"chunk\":1024,\"k\":64,\"decay\":0.95}}\n";
+	"\"codec\":{\"select\":\"topk\",\"values\":\"two\",\"chunk\":1024,\"k\":64,\"decay\":0.95}}"
+	"\n";
 
 static char folder[64];
 static char *paths[256];
@@ -162,7 +163,7 @@ static void make_ledger(struct help_peer *p)
 	assert_int_equal(p->n_shards, 2);
 	for (uint32_t i = 0; i < 2; i++)
 		n[i] = trainer_count(t, i);
-	struct replica_shape shape = {.rule = p->rule, .n_shards = 2, .n = n};
+	struct replica_shape shape = {.rule = p->exchange.rule, .n_shards = 2, .n = n};
 	assert_int_equal(replica_new(&shape, &p->replica), ERR_OK);
 	for (uint32_t i = 0; i < 2; i++) {
 		float *v = alloc_must_zero(n[i], sizeof *v);
@@ -183,10 +184,7 @@ void help_peer_open(struct help_peer *p, const char *const *changes)
 	make_data(data);
 	make_spec(p, data, changes);
 	make_roster(p);
-	const struct spec_codec *c = &p->spec->codec;
-	const struct spec_outer *o = &p->spec->outer;
-	help_peer_fine(codec_find(c->name, c->chunk, c->k, &p->codec, &why), &why);
-	help_peer_fine(rule_find(o->rule, o->lr, o->momentum, &p->rule, &why), &why);
+	help_peer_fine(exchange_find(p->spec, &p->exchange, &why), &why);
 	make_ledger(p);
 }
 
@@ -269,7 +267,7 @@ enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t s
 		.round = at.round + 1,
 		.shard = shard,
 		.n = replica_count(p->replica, shard),
-		.codec = p->codec,
+		.codec = p->exchange.codec,
 		.peer = plan->member,
 		.assigned = plan->spans,
 		.n_assigned = plan->n_spans,
@@ -278,7 +276,7 @@ enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t s
 	enum err e = gate_check(&expect, bytes, len, &passed, why);
 	if (e)
 		return e;
-	decoded_release(&passed.vector);
+	codec_release(&passed.vector);
 	assert_true(p->n_gifts[shard] < HELP_PEER_MEMBERS);
 	struct help_peer_gift *g = &p->gifts[shard][p->n_gifts[shard]++];
 	g->peer = plan->member;
@@ -337,7 +335,7 @@ static void close_shard(
 	help_peer_fine(update_open(bundle.data, bundle.len, &update, &why), &why);
 	const struct update_expect expect = {.run = p->spec->id,
 		.parent = about->parent,
-		.codec = p->codec,
+		.codec = p->exchange.codec,
 		.n = replica_count(p->replica, shard),
 		.key = roster_key,
 		.arg = p->roster};

@@ -13,6 +13,7 @@
 #include "net/sign.h"
 #include "peer/dataset.h"
 #include "peer/standing.h"
+#include "round/exchange.h"
 #include "round/replica.h"
 
 #define HELP_PEER_MEMBERS 3u
@@ -40,8 +41,7 @@ struct help_peer {
 	struct dataset data;
 	struct roster *roster; /* members 1 to HELP_PEER_MEMBERS */
 	/* the coordinator's side */
-	struct rule_params rule;
-	struct codec_params codec;
+	struct exchange exchange;
 	struct replica *replica;
 	struct ledger *ledger;
 	uint32_t n_shards;

@@ -98,6 +98,19 @@ float *help_round_vector(uint64_t seed, size_t n)
 	return v;
 }
 
+struct codec_vector help_round_encode(const struct codec_params *codec, const float *v, size_t n)
+{
+	struct planes planes;
+	struct codec_vector out;
+	struct why why = {0};
+	planes_init(&planes, codec_bound(codec, n));
+	if (codec_encode(codec, v, n, NULL, &planes, &why) ||
+		codec_open(codec, n, &planes.bytes, &out, &why))
+		fail_msg("%s", why.text);
+	planes_release(&planes);
+	return out;
+}
+
 struct contribution help_round_says(uint32_t peer, uint64_t round, uint32_t shard)
 {
 	return (struct contribution){
@@ -117,7 +130,7 @@ void help_round_seal(struct contribution *c, const struct codec_params *codec, c
 {
 	struct planes planes;
 	planes_init(&planes, codec_bound(codec, n));
-	assert_int_equal(codec_encode(codec, v, n, &planes, NULL), ERR_OK);
+	assert_int_equal(codec_encode(codec, v, n, NULL, &planes, NULL), ERR_OK);
 	assert_int_equal(
 		contribution_seal(c, codec, &planes, help_round_key(c->peer), out), ERR_OK);
 	planes_release(&planes);

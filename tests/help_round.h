@@ -28,6 +28,8 @@ bool help_round_lookup(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC]
 struct hash help_round_hash(uint32_t number); /* some hash, another for another number */
 /* Random values from -1 to 1; caller frees. */
 float *help_round_vector(uint64_t seed, size_t n);
+/* v as it comes out of a codec; codec_release it. */
+struct codec_vector help_round_encode(const struct codec_params *codec, const float *v, size_t n);
 
 /* What peer says about data [100 peer, 100 peer + 10) and 10 tokens a sequence, as a valid
  * contribution to round, shard of run help_round_hash(1) on parent help_round_hash(2). */

@@ -23,7 +23,8 @@ static const char template[] =
 	"\"warmup_tokens\":640,\"total_tokens\":%s,\"final_lr\":0.1},"
 	"\"round\":{%s,\"peers_min\":1,\"validate_every\":4,\"snapshot_every\":%s},"
 	"\"outer\":{\"rule\":\"sparseloco\",\"lr\":1.0},"
-	"\"codec\":{\"name\":\"topk2\",\"chunk\":4096,\"k\":256,\"decay\":0.95}}\n";
+	"\"codec\":{\"select\":\"topk\",\"values\":\"two\",\"chunk\":4096,\"k\":256,\"decay\":0.95}"
+	"}\n";
 /* Ends after 40 rounds of one peer. */
 #define FIXED "12800", "\"mode\":\"fixed\",\"steps\":5,\"quorum\":1.0", "5"
 /* Paced by the clock and without an end: for tests in which things happen while it goes on. */

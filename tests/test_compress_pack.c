@@ -1,5 +1,4 @@
-/* Bits, Golomb's code, the choice of values and magnitudes, zstd frames, and how close all of it
- * comes to the entropy of what is sent. */
+/* Bits, places, codes, zstd frames, and how close all of it comes to the entropy of what is sent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "compress/codec.h"
+#include "compress/codes.h"
 #include "compress/floats.h"
 #include "compress/frame.h"
-#include "compress/golomb.h"
-#include "compress/topk.h"
+#include "compress/places.h"
 #include "tests/help_compress.h"
 
 /* ---- bits */
@@ -30,7 +29,6 @@ static void bits_come_back(void **state)
 	for (uint64_t i = 0; i < 3000; i++) {
 		unsigned n = (unsigned)rng_below(1, 1, i, 33);
 		bits_put(&out, rng_u32(1, 2, i), n);
-		bits_put_ones(&out, (uint32_t)rng_below(1, 3, i, i % 100 ? 9 : 200));
 	}
 	bits_out_end(&out);
 	struct bits_in in;
@@ -39,7 +37,6 @@ static void bits_come_back(void **state)
 		unsigned n = (unsigned)rng_below(1, 1, i, 33);
 		uint64_t mask = ((uint64_t)1 << n) - 1;
 		assert_int_equal(bits_get(&in, n), rng_u32(1, 2, i) & mask);
-		assert_int_equal(bits_get_ones(&in, 200), rng_below(1, 3, i, i % 100 ? 9 : 200));
 	}
 	assert_true(bits_in_done(&in));
 	buf_release(&b);
@@ -51,12 +48,6 @@ static void a_bit_reader_stays_in_its_bytes(void **state)
 	static const uint8_t ones[16] = {
 		255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	struct bits_in in;
-	bits_in_init(&in, ones, 16);
-	bits_get_ones(&in, 1000); // no zero ends them
-	assert_true(in.failed);
-	bits_in_init(&in, ones, 16);
-	bits_get_ones(&in, 5);
-	assert_true(in.failed);
 	bits_in_init(&in, ones, 0);
 	assert_true(bits_in_done(&in));
 	assert_int_equal(bits_get(&in, 0), 0);
@@ -87,104 +78,99 @@ static void places(uint32_t len, uint32_t m, unsigned pattern, uint32_t *out)
 	}
 }
 
-static size_t gap_bits(uint32_t len, uint32_t m, const uint32_t *place)
+static void check_places(uint32_t len, uint32_t m, const uint32_t *at)
 {
+	uint16_t *place = alloc_must(m * sizeof *place), *back = alloc_must(m * sizeof *back);
+	uint8_t *symbol = alloc_must(m);
 	struct buf b;
 	struct bits_out out;
-	struct golomb g = golomb_for(len, m);
+	struct bits_in in;
 	buf_init(&b, 1 << 20);
 	bits_out_init(&out, &b);
 	for (uint32_t i = 0; i < m; i++)
-		golomb_put(&g, &out, place[i] - (i ? place[i - 1] + 1 : 0));
+		place[i] = (uint16_t)at[i];
+	places_put(place, m, symbol, &out);
 	size_t bits = b.len * 8 + out.held;
+	assert_true(bits <= (size_t)m * places_extra_most(len));
 	bits_out_end(&out);
-	struct bits_in in;
 	bits_in_init(&in, b.data, b.len);
-	uint32_t next = 0;
-	for (uint32_t i = 0; i < m; i++) {
-		next += golomb_get(&g, &in, len - 1 - next);
-		assert_int_equal(next++, place[i]);
-	}
+	assert_true(places_get(symbol, m, len, &in, back));
 	assert_true(bits_in_done(&in));
+	assert_memory_equal(place, back, m * sizeof *place);
+	if (place[m - 1] + 1u == len && len > 1) {
+		bits_in_init(&in, b.data, b.len);
+		assert_false(places_get(symbol, m, len - 1, &in, back));
+	}
+	if (b.len > 0) {
+		bits_in_init(&in, b.data, b.len - 1);
+		assert_false(places_get(symbol, m, len, &in, back) && bits > 8 * (b.len - 1));
+	}
+	symbol[0] = PLACES_SYMBOLS;
+	bits_in_init(&in, b.data, b.len);
+	assert_false(places_get(symbol, m, len, &in, back));
 	buf_release(&b);
-	return bits;
+	free(place);
+	free(back);
+	free(symbol);
 }
 
-static void gaps_stay_below_their_bound(void **state)
+static void places_come_back_within_their_bound(void **state)
 {
 	(void)state;
-	static const uint32_t lens[] = {1, 2, 3, 5, 8, 31, 64, 100, 1000, 4096, 65536};
+	static const uint32_t lens[] = {1, 2, 3, 5, 8, 9, 16, 31, 64, 100, 1000, 4096, 65536};
 	uint32_t *place = alloc_must(65536 * sizeof *place);
 	for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
 		uint32_t step = lens[i] < 101 ? 1 : lens[i] / 61;
-		size_t before = 0;
-		for (uint32_t m = 1; m <= lens[i]; m += step) {
+		for (uint32_t m = 1; m <= lens[i]; m += step)
 			for (unsigned pattern = 0; pattern < 4; pattern++) {
 				places(lens[i], m, pattern, place);
-				assert_true(
-					gap_bits(lens[i], m, place) <= golomb_bound(lens[i], m));
-				// Fewer places than were allowed may not need more.
-				assert_true(gap_bits(lens[i], m, place) <=
-					    golomb_bound(lens[i],
-						    lens[i] < m + step ? lens[i] : m + step));
+				check_places(lens[i], m, place);
 			}
-			assert_true(golomb_bound(lens[i], m) * 5 / 4 >= before);
-			before = golomb_bound(lens[i], m);
-		}
 	}
+	for (uint32_t gap = 0; gap < 65536; gap++)
+		check_places(gap + 1, 1, &gap);
 	free(place);
 }
 
-/* ---- choosing */
+/* ---- codes */
 
-static void among_equals_the_lower_place_wins(void **state)
+static void codes_come_back(void **state)
 {
 	(void)state;
-	static const float v[] = {1, -2, 2, 0, -2, 1, 2, 3};
-	uint16_t place[8];
-	assert_int_equal(topk_select(v, 8, 3, place), 3);
-	assert_int_equal(place[0], 1);
-	assert_int_equal(place[1], 2);
-	assert_int_equal(place[2], 7);
-	assert_int_equal(topk_select(v, 8, 8, place), 7); // zero never counts
-	assert_int_equal(place[2], 2);
-	assert_int_equal(place[3], 4);
-	static const float none[] = {0.0f, -0.0f, 0x1p-127f, -0x1p-149f};
-	assert_int_equal(topk_select(none, 4, 4, place), 0);
-}
-
-/* Sum of squared distances when the sorted magnitudes are cut before at. */
-static double distance(const uint32_t *sorted, uint32_t m, uint32_t at)
-{
-	double sum[2] = {0, 0}, off = 0;
-	for (uint32_t i = 0; i < m; i++)
-		sum[i >= at] += (double)floats_from(sorted[i]);
-	for (uint32_t i = 0; i < m; i++) {
-		double mean = i >= at ? sum[1] / (m - at) : sum[0] / at;
-		off += ((double)floats_from(sorted[i]) - mean) *
-		       ((double)floats_from(sorted[i]) - mean);
-	}
-	return off;
-}
-
-static void two_magnitudes_are_the_best_two(void **state)
-{
-	(void)state;
-	for (uint64_t seed = 0; seed < 300; seed++) {
-		uint32_t m = (uint32_t)rng_below(seed, 9, 0, 40) + 2, keys[42], at = 0;
-		for (uint32_t i = 0; i < m; i++)
-			keys[i] = floats_bits((float)rng_below(seed, 8, i, 50) + 1);
-		struct topk_levels got = topk_levels(keys, m);
-		if (keys[0] == keys[m - 1]) {
-			assert_true(got.lower == got.upper);
-			continue;
+	static const unsigned bits[] = {0, 1, 2, 4, 8, 16, 32};
+	enum { MOST = 70 };
+	uint8_t codes[4 * MOST], packed[4 * MOST + 1], signs[MOST], back[4 * MOST];
+	for (size_t b = 0; b < sizeof bits / sizeof bits[0]; b++)
+		for (size_t m = 0; m <= MOST; m++) {
+			size_t width = bits[b] > 8 ? bits[b] / 8 : 1, bytes = codes_bytes(bits[b], m);
+			bool sign = bits[b] <= 2;
+			for (size_t i = 0; i < m * width; i++) {
+				uint32_t x = rng_u32(b, m, i);
+				codes[i] = (uint8_t)(bits[b] >= 8 ? x : x % (1u << bits[b]));
+				codes[i] |= sign && (x & 0x100) ? CODES_SIGN : 0;
+			}
+			packed[bytes] = 0xaa;
+			codes_pack(codes, bits[b], m, packed);
+			codes_pack_signs(codes, m, signs);
+			assert_int_equal(packed[bytes], 0xaa);
+			assert_true(codes_clean(packed, bits[b], m));
+			assert_true(codes_signs_clean(signs, m));
+			for (size_t first = 0; first < m; first += 1 + m / 5) {
+				codes_unpack(packed, bits[b], first, m - first, m, back);
+				if (sign)
+					codes_unpack_signs(signs, first, m - first, back);
+				assert_memory_equal(back, codes + first * width, (m - first) * width);
+			}
+			if (bits[b] < 8 && bytes > 0) {
+				packed[bytes - 1] |= 0x80;
+				bool full = bits[b] > 1 && m % (8 / bits[b]) == 0;
+				assert_int_equal(codes_clean(packed, bits[b], m), full);
+			}
+			if (m % 8) {
+				signs[m / 8] |= 0x80;
+				assert_false(codes_signs_clean(signs, m));
+			}
 		}
-		while (keys[at] < got.upper_from)
-			at++;
-		double ours = distance(keys, m, at);
-		for (uint32_t i = 1; i < m; i++)
-			assert_true(ours <= distance(keys, m, i) * (1 + 1e-12));
-	}
 }
 
 /* ---- frames */
@@ -199,7 +185,7 @@ static void a_frame_gives_its_planes_back(void **state)
 		struct buf frame, back;
 		struct why why = {0};
 		planes_init(&planes, codec_bound(&p, 30000));
-		assert_int_equal(codec_encode(&p, v, 30000, &planes, &why), ERR_OK);
+		assert_int_equal(codec_encode(&p, v, 30000, NULL, &planes, &why), ERR_OK);
 		buf_init(&frame, frame_bound(planes.bytes.len));
 		assert_int_equal(frame_pack(&planes, &frame), ERR_OK);
 		buf_init(&back, planes.bytes.len);
@@ -259,12 +245,12 @@ static void frames_that_lie_are_refused(void **state)
 static void a_frame_that_does_not_fit_is_told(void **state)
 {
 	(void)state;
-	struct codec_params p = {CODEC_raw, 0, 0};
+	struct codec_params p = {SELECT_all, VALUES_f32, false, 4096, 4096, 0, 0};
 	float *v = help_compress_vector(HELP_COMPRESS_mixed, 1000, 1);
 	struct planes planes;
 	struct buf frame;
 	planes_init(&planes, codec_bound(&p, 1000));
-	assert_int_equal(codec_encode(&p, v, 1000, &planes, NULL), ERR_OK);
+	assert_int_equal(codec_encode(&p, v, 1000, NULL, &planes, NULL), ERR_OK);
 	buf_init(&frame, 2000);
 	buf_put_u8(&frame, 7);
 	assert_int_equal(frame_pack(&planes, &frame), ERR_toobig);
@@ -299,62 +285,68 @@ static double entropy(const uint32_t *symbol, size_t n)
 	return bits;
 }
 
-/* Entropy of gaps, signs, choice of magnitude, and the magnitudes themselves. */
-static double sent_entropy(const struct decoded *d, uint32_t chunk)
+/* Entropy of gaps, signs, and which of the two magnitudes each is, and of the side bytes. */
+static double sent_entropy(const struct codec_vector *d, const struct planes *planes)
 {
-	uint32_t *s = alloc_must_zero(4 * d->count, sizeof *s);
-	uint32_t *gap = s, *sign = s + d->count, *upper = sign + d->count,
-		 *level = upper + d->count;
-	size_t levels = 0, from = 0;
-	for (size_t i = 0; i < d->count; i++) {
-		bool first = i == 0 || d->index[i] / chunk != d->index[i - 1] / chunk;
-		gap[i] = d->index[i] - (first ? d->index[i] / chunk * chunk : d->index[i - 1] + 1);
-		sign[i] = floats_bits(d->value[i]) >> 31;
-		if (first)
-			from = i;
-		bool last = i + 1 == d->count || d->index[i + 1] / chunk != d->index[i] / chunk;
-		if (!last)
-			continue;
-		uint32_t lower = UINT32_MAX, most = 0;
-		for (size_t j = from; j <= i; j++) {
-			uint32_t code = floats_magnitude(d->value[j]) >> 19;
-			lower = code < lower ? code : lower;
-			most = code > most ? code : most;
+	uint32_t *s = alloc_must_zero(3 * d->count, sizeof *s);
+	uint32_t *gap = s, *sign = s + d->count, *upper = sign + d->count;
+	struct codec_reader *r;
+	struct codec_chunk c;
+	size_t at = 0;
+	assert_int_equal(codec_reader_new(d, &r), ERR_OK);
+	while (codec_reader_next(r, &c)) {
+		uint32_t least = UINT32_MAX, next = 0;
+		for (uint32_t i = 0; i < c.m; i++)
+			if (floats_magnitude(c.value[i]) < least)
+				least = floats_magnitude(c.value[i]);
+		for (uint32_t i = 0; i < c.m; i++, at++) {
+			gap[at] = c.place[i] - next;
+			next = c.place[i] + 1u;
+			sign[at] = floats_bits(c.value[i]) >> 31;
+			upper[at] = floats_magnitude(c.value[i]) != least;
 		}
-		for (size_t j = from; j <= i; j++)
-			upper[j] = floats_magnitude(d->value[j]) >> 19 != lower;
-		level[levels++] = lower;
-		level[levels++] = most - lower + 65536; // never mistaken for the other kind
 	}
-	double bits = entropy(gap, d->count) + entropy(sign, d->count) + entropy(upper, d->count) +
-		      entropy(level, levels) - (double)levels; // the kinds alternate: known
+	codec_reader_free(r);
+	double bits = entropy(gap, at) + entropy(sign, at) + entropy(upper, at);
 	free(s);
+	// Planes: header, missing, four of levels.
+	for (unsigned plane = 2; plane < 6; plane++) {
+		size_t len = planes->end[plane] - planes->end[plane - 1];
+		uint32_t *byte = alloc_must_zero(len, sizeof *byte);
+		for (size_t i = 0; i < len; i++)
+			byte[i] = planes->bytes.data[planes->end[plane - 1] + i];
+		bits += entropy(byte, len);
+		free(byte);
+	}
 	return bits;
 }
 
-static void topk2_is_near_the_entropy_of_what_it_sends(void **state)
+static void top_k_is_near_the_entropy_of_what_it_sends(void **state)
 {
 	(void)state;
 	enum { N = 1 << 21 };
 	static const uint32_t k[] = {64, 256};
 	for (size_t i = 0; i < 2; i++) {
-		struct codec_params p = {CODEC_topk2, 4096, k[i]};
+		struct codec_params p = {SELECT_topk, VALUES_two, false, 4096, k[i], 0, 0};
 		float *v = help_compress_vector(HELP_COMPRESS_heavy, N, 5);
 		struct planes planes;
 		struct buf frame;
-		struct decoded d;
+		struct codec_vector d;
 		planes_init(&planes, codec_bound(&p, N));
-		assert_int_equal(codec_encode(&p, v, N, &planes, NULL), ERR_OK);
-		assert_int_equal(codec_decode(&p, N, &planes.bytes, &d, NULL), ERR_OK);
+		assert_int_equal(codec_encode(&p, v, N, NULL, &planes, NULL), ERR_OK);
 		buf_init(&frame, frame_bound(planes.bytes.len));
 		assert_int_equal(frame_pack(&planes, &frame), ERR_OK);
-		double h0 = sent_entropy(&d, p.chunk) / N, got = 8.0 * (double)frame.len / N;
+		struct buf copy;
+		buf_init(&copy, planes.bytes.len);
+		buf_put(&copy, planes.bytes.data, planes.bytes.len);
+		assert_int_equal(codec_open(&p, N, &copy, &d, NULL), ERR_OK);
+		double h0 = sent_entropy(&d, &planes) / N, got = 8.0 * (double)frame.len / N;
 		print_message("k %u of 4096: %.4f bits a value in planes, %.4f in the frame, "
 			      "order-0 entropy %.4f (%+.2f %%)\n",
 			p.k, 8.0 * (double)planes.bytes.len / N, got, h0, 100 * (got / h0 - 1));
 		assert_true(got < h0 * 1.03);
 		buf_release(&frame);
-		decoded_release(&d);
+		codec_release(&d);
 		planes_release(&planes);
 		free(v);
 	}
@@ -365,13 +357,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bits_come_back),
 		cmocka_unit_test(a_bit_reader_stays_in_its_bytes),
-		cmocka_unit_test(gaps_stay_below_their_bound),
-		cmocka_unit_test(among_equals_the_lower_place_wins),
-		cmocka_unit_test(two_magnitudes_are_the_best_two),
+		cmocka_unit_test(places_come_back_within_their_bound),
+		cmocka_unit_test(codes_come_back),
 		cmocka_unit_test(a_frame_gives_its_planes_back),
 		cmocka_unit_test(frames_that_lie_are_refused),
 		cmocka_unit_test(a_frame_that_does_not_fit_is_told),
-		cmocka_unit_test(topk2_is_near_the_entropy_of_what_it_sends),
+		cmocka_unit_test(top_k_is_near_the_entropy_of_what_it_sends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

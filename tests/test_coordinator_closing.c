@@ -33,25 +33,26 @@ static void setup_world(struct world *w)
 	struct why why;
 	*w = (struct world){.n = {N}, .n_again = {N}};
 	struct closing *c = &w->closing;
-	assert_int_equal(codec_find("topk2", 64, 8, &c->codec, &why), ERR_OK);
-	assert_int_equal(rule_find("diloco", 0.5, 0.9, &c->rule, &why), ERR_OK);
+	c->exchange.codec = (struct codec_params){SELECT_topk, VALUES_two, false, 64, 8, 0, 0};
+	assert_int_equal(rule_find("diloco", 0.5, 0.9, &c->exchange.rule, &why), ERR_OK);
 	assert_int_equal(file_mkdirs(help_coordinator_path("state"), 0700, &why), ERR_OK);
 	assert_int_equal(blob_open(help_coordinator_path("blobs"), 0, &c->blobs, &why), ERR_OK);
 	c->run = hash_of("run", 3);
 	w->files = (struct shardfile){.dir = help_coordinator_path("state"),
 		.run = c->run,
-		.rule = c->rule.row,
+		.rule = c->exchange.rule.row,
 		.n_shards = 1,
 		.n = w->n};
 	c->files = &w->files;
-	c->contribution_most = contribution_bound(&c->codec, N);
+	c->contribution_most = contribution_bound(&c->exchange.codec, N);
 
 	struct shardstate s;
-	assert_int_equal(shardstate_init(&s, 0, N, c->rule.row), ERR_OK);
+	assert_int_equal(shardstate_init(&s, 0, N, c->exchange.rule.row), ERR_OK);
 	for (size_t i = 0; i < N; i++)
 		s.params[i] = (float)rng_unit(1, 1, i);
 	assert_int_equal(shardfile_save(&w->files, &s, &why), ERR_OK);
-	const struct replica_shape shape = {.rule = c->rule, .n_shards = 1, .n = w->n_again};
+	const struct replica_shape shape = {
+		.rule = c->exchange.rule, .n_shards = 1, .n = w->n_again};
 	assert_int_equal(replica_new(&shape, &w->replica), ERR_OK);
 	assert_int_equal(replica_set(w->replica, 0, s.params), ERR_OK);
 	struct hash state = shardstate_hash(&s);
@@ -80,11 +81,12 @@ static void contribute(struct world *w, uint32_t peer, const struct ledger_head 
 	float v[N];
 	for (size_t i = 0; i < N; i++)
 		v[i] = (float)rng_unit(2, 10 * c.round + peer, i) - 0.5f;
-	planes_init(&planes, codec_bound(&w->closing.codec, N));
+	planes_init(&planes, codec_bound(&w->closing.exchange.codec, N));
 	buf_init(&b, w->closing.contribution_most);
-	assert_int_equal(codec_encode(&w->closing.codec, v, N, &planes, &why), ERR_OK);
 	assert_int_equal(
-		contribution_seal(&c, &w->closing.codec, &planes, help_coordinator_key(peer), &b),
+		codec_encode(&w->closing.exchange.codec, v, N, NULL, &planes, &why), ERR_OK);
+	assert_int_equal(contribution_seal(&c, &w->closing.exchange.codec, &planes,
+				 help_coordinator_key(peer), &b),
 		ERR_OK);
 	struct closing_input *in = &w->inputs[peer];
 	struct sign_public key = sign_public_of(help_coordinator_key(peer));
@@ -110,7 +112,7 @@ static void apply_as_peer(struct world *w, const struct closing_out *out, const 
 	struct why why;
 	const struct update_expect expect = {.run = w->closing.run,
 		.parent = *parent,
-		.codec = w->closing.codec,
+		.codec = w->closing.exchange.codec,
 		.n = N,
 		.key = find_key};
 	assert_int_equal(

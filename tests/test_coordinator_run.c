@@ -199,7 +199,7 @@ static enum err replay_all(const struct run *r, struct why *why)
 	enum err err = store_snapshot_list(r->store, note_oldest, &from, why);
 	for (uint32_t i = 0; !err && i < r->files.n_shards; i++) {
 		struct shardstate s = {0};
-		err = shardstate_init(&s, i, r->files.n[i], r->rule.row);
+		err = shardstate_init(&s, i, r->files.n[i], r->exchange.rule.row);
 		if (!err)
 			err = replay_begin(&replay, &from, &s, why);
 		if (!err)
@@ -243,7 +243,7 @@ static void snapshots_are_what_peers_read(void **state)
 	struct ledger_head head;
 	must_open(&r, false);
 	size_t n[2] = {r.files.n[0], r.files.n[1]};
-	const struct replica_shape shape = {.rule = r.rule, .n_shards = 2, .n = n};
+	const struct replica_shape shape = {.rule = r.exchange.rule, .n_shards = 2, .n = n};
 	assert_int_equal(replica_new(&shape, &replica), ERR_OK);
 	char *path = snapshot_path(r.dir, 3);
 	assert_int_equal(statefile_open(path, "snapshot", &spec->id, &file, &why), ERR_OK);

@@ -51,7 +51,8 @@ static void read_the_demo(void **state)
 	assert_int_equal(s->train.total_tokens,
 		78 * s->round.steps * s->round.peers_min * spec_step_tokens(s));
 	assert_string_equal(s->outer.rule, "sparseloco");
-	assert_string_equal(s->codec.name, "topk2");
+	assert_string_equal(s->codec.select, "topk");
+	assert_string_equal(s->codec.values, "two");
 	assert_int_equal(s->codec.k, 256);
 	struct hash id = hash_of(s->text, strlen(s->text));
 	assert_true(hash_equal(&id, &s->id));
@@ -67,7 +68,7 @@ static void fill_in_defaults(void **state)
 		"16,\"vocab\":9,"
 		"\"shards\":3},\"train\":{\"batch\":6,\"lr\":1,\"total_tokens\":100},"
 		"\"round\":{\"mode\":\"timed\",\"seconds\":60},\"outer\":{\"rule\":\"diloco\"},"
-		"\"codec\":{\"name\":\"int8\"}}";
+		"\"codec\":{\"select\":\"all\",\"values\":\"int8\"}}";
 	struct spec *s = NULL;
 	struct why why = {0};
 	assert_int_equal(spec_parse(text, sizeof text - 1, &s, NULL, &why), ERR_OK);
@@ -89,7 +90,7 @@ static void fill_in_defaults(void **state)
 	assert_int_equal(s->round.snapshot_every, 20);
 	assert_true(s->outer.lr == 1 && s->outer.momentum == 0 && s->codec.decay == 0.95);
 	assert_int_equal(s->codec.chunk, 4096);
-	assert_int_equal(s->codec.k, 64);
+	assert_true(s->codec.k == 0 && s->codec.threshold == 0 && !s->codec.dct);
 	spec_free(s);
 }
 
@@ -176,8 +177,18 @@ static void name_each_mistake(void **state)
 		{"round.mode=\"timed\"", "round.seconds: "},
 		{"round.seconds=5", "belongs to another mode than \"fixed\""},
 		{"round.quorum=0", "round.quorum: "},
-		{"outer.rule=average", "need each other: here are \"average\" and \"topk2\""},
-		{"codec.name=raw", "need each other"},
+		{"outer.rule=average",
+			"needs the parameters as they are: select \"all\", values \"f32\" "
+			"and no dct; here are \"topk\" and \"two\""},
+		{"codec.name=topk2",
+			"codec.name: is how older specs named a codec; write \"select\": "
+			"\"topk\", \"values\": \"two\" and k instead"},
+		{"codec.name=raw", "write \"select\": \"all\", \"values\": \"f32\" instead"},
+		{"codec.name=int8", "write \"select\": \"all\", \"values\": \"int8\" instead"},
+		{"codec.select=", "codec.select: must not be empty"},
+		{"codec.values=a b", "codec.values: may have letters"},
+		{"codec.dct=1", "codec.dct: must be true or false"},
+		{"codec.threshold=-1", "codec.threshold: "},
 		{"codec.k=5000", "must be at most codec.chunk (4096), is 5000"},
 		{"codec.decay=2", "codec.decay: "},
 		{"train.precision=half", "train.precision: must be one of float32, bf16"},

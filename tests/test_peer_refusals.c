@@ -17,7 +17,7 @@
 
 static const char *const sparse[] = {NULL};
 static const char *const diloco[] = {"outer.rule=diloco", "outer.lr=0.7", "outer.momentum=0.8",
-	"codec.name=int8", "codec.decay=1.0", NULL};
+	"codec.select=all", "codec.values=int8", "codec.k=null", "codec.decay=1.0", NULL};
 
 static struct why why;
 
@@ -337,7 +337,7 @@ static void a_plan_must_start_from_the_head_and_have_data(void **state)
 static void a_rule_or_codec_that_is_not_known_is_named(void **state)
 {
 	(void)state;
-	static const char *const wrong[] = {"outer.rule=best", "codec.name=zip"};
+	static const char *const wrong[] = {"outer.rule=best", "codec.select=zip"};
 	struct help_peer p;
 	help_peer_open(&p, sparse);
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

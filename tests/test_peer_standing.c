@@ -17,8 +17,9 @@
 
 static const char *const sparse[] = {NULL};
 static const char *const diloco[] = {"outer.rule=diloco", "outer.lr=0.7", "outer.momentum=0.8",
-	"codec.name=int8", "codec.decay=1.0", NULL};
-static const char *const plain[] = {"outer.rule=average", "codec.name=raw", NULL};
+	"codec.select=all", "codec.values=int8", "codec.k=null", "codec.decay=1.0", NULL};
+static const char *const plain[] = {
+	"outer.rule=average", "codec.select=all", "codec.values=f32", "codec.k=null", NULL};
 static const char *const *const kinds[] = {sparse, diloco, plain};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
@@ -175,7 +176,7 @@ static void a_stop_anywhere_changes_nothing(void **state)
 		struct standing *a = help_peer_begin(&p, 1, "a"), *b = help_peer_begin(&p, 1, "b");
 		for (uint32_t round = 0; round < 2 * STOPS; round++)
 			round_with_a_stop(&p, &a, &b, (enum stop)(round % STOPS));
-		if (p.rule.row->momentum) { /* it is there to be lost */
+		if (p.exchange.rule.row->momentum) { /* it is there to be lost */
 			float *m = saved(a, "a", "momentum", 0);
 			double sum = 0;
 			for (size_t i = 0; i < trainer_count(standing_trainer(a), 0); i++)
@@ -221,15 +222,14 @@ static float *sent_vector(const struct help_peer *p, const struct standing *s, u
 {
 	const size_t n = replica_count(p->replica, shard);
 	struct contribution_view view;
-	struct decoded d;
+	struct codec_vector d;
 	size_t len;
 	const uint8_t *sent = standing_sent(s, shard, &len);
 	fine(contribution_parse(sent, len, &view, &why));
-	fine(contribution_decode(&view, &p->codec, n, &d, &why));
+	fine(contribution_decode(&view, &p->exchange.codec, n, &d, &why));
 	float *v = alloc_must_zero(n, sizeof *v);
-	for (size_t i = 0; i < d.count; i++)
-		v[d.index ? d.index[i] : i] = d.value[i];
-	decoded_release(&d);
+	fine(codec_expand(&d, v));
+	codec_release(&d);
 	return v;
 }
 

@@ -15,7 +15,8 @@
 #include "tests/help_round.h"
 
 #define N 500u
-static const struct codec_params codec = {CODEC_topk2, 100, 10};
+static const struct codec_params codec = {SELECT_topk, VALUES_two, false, 100, 10, 0, 0};
+static const struct codec_params raw = {SELECT_all, VALUES_f32, false, 100, 100, 0, 0};
 
 /* A sealed contribution of peer 3 to round 5, shard 1. */
 static void sealed(struct contribution *c, struct buf *out)
@@ -38,7 +39,7 @@ static void what_is_sealed_is_read(void **state)
 	struct contribution c;
 	struct contribution_view v;
 	struct buf b;
-	struct decoded d;
+	struct codec_vector d;
 	struct why why = {0};
 	uint8_t key[SIGN_PUBLIC], other[SIGN_PUBLIC];
 	key_of(3, key);
@@ -49,7 +50,7 @@ static void what_is_sealed_is_read(void **state)
 	assert_int_equal(v.says.round, 5);
 	assert_int_equal(v.says.shard, 1);
 	assert_int_equal(v.says.tokens, 100);
-	assert_int_equal(v.says.codec, CODEC_topk2);
+	assert_int_equal(v.says.codec, codec_number(&codec));
 	assert_int_equal(v.says.n_spans, 1);
 	assert_int_equal(v.says.spans[0].last, 310);
 	assert_true(hash_equal(&v.says.planes, &c.planes));
@@ -58,9 +59,8 @@ static void what_is_sealed_is_read(void **state)
 	help_round_told(&why, ERR_signature, "not that of peer 3");
 	assert_int_equal(contribution_decode(&v, &codec, N, &d, &why), ERR_OK);
 	assert_int_equal(d.count, 50);
-	decoded_release(&d);
+	codec_release(&d);
 	assert_int_equal(contribution_decode(&v, &codec, N + 1, &d, &why), ERR_shape);
-	struct codec_params raw = {CODEC_raw, 0, 0};
 	assert_int_equal(contribution_decode(&v, &raw, N, &d, &why), ERR_unsupported);
 	buf_release(&b);
 }
@@ -71,7 +71,7 @@ static void every_signed_bit_counts(void **state)
 	struct contribution c;
 	struct contribution_view v;
 	struct buf b;
-	struct decoded d;
+	struct codec_vector d;
 	struct why why;
 	uint8_t key[SIGN_PUBLIC];
 	key_of(3, key);
@@ -86,7 +86,7 @@ static void every_signed_bit_counts(void **state)
 		/* The frame may be written otherwise, the signed part and the planes may not. */
 		if (!err) {
 			assert_true(bit / 8 >= (size_t)(v.frame - b.data));
-			decoded_release(&d);
+			codec_release(&d);
 		}
 		b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
@@ -105,7 +105,7 @@ static void another_frame_is_the_same_contribution(void **state)
 	struct contribution c;
 	struct contribution_view v, w;
 	struct buf b, planes, again;
-	struct decoded d;
+	struct codec_vector d;
 	uint8_t key[SIGN_PUBLIC];
 	key_of(3, key);
 	sealed(&c, &b);
@@ -122,7 +122,7 @@ static void another_frame_is_the_same_contribution(void **state)
 	assert_int_equal(contribution_decode(&w, &codec, N, &d, NULL), ERR_OK);
 	struct hash one = contribution_id(&v), two = contribution_id(&w);
 	assert_true(hash_equal(&one, &two));
-	decoded_release(&d);
+	codec_release(&d);
 	buf_release(&again);
 	buf_release(&planes);
 	buf_release(&b);
@@ -160,7 +160,7 @@ static void a_form_that_is_wrong_is_told(void **state)
 	struct planes planes;
 	planes_init(&planes, 1000);
 	float one = 1;
-	assert_int_equal(codec_encode(&codec, &one, 1, &planes, NULL), ERR_OK);
+	assert_int_equal(codec_encode(&codec, &one, 1, NULL, &planes, NULL), ERR_OK);
 	c.n_spans = 2;
 	c.spans[1] = (struct span){309, 400};
 	buf_init(&b, 4096);
@@ -230,12 +230,12 @@ static void what_is_right_passes(void **state)
 		fail_msg("%s", why.text);
 	assert_int_equal(passed.says.tokens, 100);
 	assert_int_equal(passed.vector.count, 50);
-	double norm = sqrt(decoded_norm_squared(&passed.vector));
+	double norm = sqrt(passed.vector.norm_squared);
 	assert_true(passed.norm == norm && norm > 1);
-	decoded_release(&passed.vector);
+	codec_release(&passed.vector);
 	e.norm_limit = norm;
 	assert_int_equal(gate_check(&e, b.data, b.len, &passed, &why), ERR_OK);
-	decoded_release(&passed.vector);
+	codec_release(&passed.vector);
 	buf_release(&b);
 }
 
@@ -247,7 +247,7 @@ static void refused(
 	enum err err = gate_check(e, b->data, b->len, &passed, &why);
 	help_round_told(&why, code, part);
 	assert_int_equal(err, code);
-	assert_null(passed.vector.value);
+	assert_null(passed.vector.planes.data);
 }
 
 static void each_wrong_place_is_refused(void **state)
@@ -275,11 +275,11 @@ static void each_wrong_place_is_refused(void **state)
 	e.n = N + 1;
 	refused(&e, &b, ERR_shape, "wanted are 501");
 	e = expectation();
-	e.codec.k = 11;
-	refused(&e, &b, ERR_shape, "k 11");
+	e.codec.k = 9;
+	refused(&e, &b, ERR_shape, "k 10 of 100");
 	e = expectation();
-	e.codec = (struct codec_params){CODEC_int8, 0, 0};
-	refused(&e, &b, ERR_unsupported, "the run uses int8");
+	e.codec = (struct codec_params){SELECT_all, VALUES_int8, false, 100, 100, 0, 0};
+	refused(&e, &b, ERR_unsupported, "the run uses 769, all/100 int8");
 	e = expectation();
 	struct buf long_one;
 	buf_init(&long_one, 1 << 20);
@@ -361,11 +361,12 @@ static void each_wrong_payload_is_refused(void **state)
 	buf_release(&mixed);
 
 	/* A truly signed vector with an infinite value in it. */
-	e.codec = (struct codec_params){CODEC_raw, 0, 0};
+	e.codec = raw;
 	struct planes planes;
 	planes_init(&planes, codec_bound(&e.codec, N));
-	assert_int_equal(codec_encode(&e.codec, values, N, &planes, NULL), ERR_OK);
-	memcpy(planes.bytes.data + 24 + 4 * 100, (uint8_t[]){0, 0, 0x80, 0x7f}, 4);
+	assert_int_equal(codec_encode(&e.codec, values, N, NULL, &planes, NULL), ERR_OK);
+	planes.bytes.data[32 + 2 * N + 100] = 0x80; // after the header, byte by byte
+	planes.bytes.data[32 + 3 * N + 100] = 0x7f;
 	buf_clear(&other);
 	buf_release(&other);
 	buf_init(&other, 1 << 16);
@@ -378,6 +379,65 @@ static void each_wrong_payload_is_refused(void **state)
 	buf_release(&other);
 	buf_release(&b);
 	free(values);
+}
+
+/* A contribution may keep fewer than the spec says; not more, and not at places of its choice. */
+static void less_is_allowed_and_other_places_are_not(void **state)
+{
+	(void)state;
+	struct gate_expect e = expectation();
+	struct gate_passed passed;
+	struct why why = {0};
+	float *values = help_round_vector(2, N);
+	struct codec_params sent = {
+		SELECT_randk, VALUES_int8, false, 100, 20, 0, contribution_seed(&e.run, 5, 1)};
+	e.codec = sent;
+	e.codec.seed = 0;
+	static const struct {
+		uint32_t k;
+		uint64_t off;
+		enum err code;
+		const char *part;
+	} rows[] = {{20, 0, ERR_OK, ""}, {3, 0, ERR_OK, ""}, {21, 0, ERR_shape, "k 21 of 100"},
+		{20, 1, ERR_shape, "from another seed than that of round 5 shard 1"}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct contribution c = help_round_says(3, 5, 1);
+		struct codec_params as = sent;
+		struct buf b;
+		as.k = rows[i].k;
+		as.seed += rows[i].off;
+		buf_init(&b, 1 << 16);
+		help_round_seal(&c, &as, values, N, &b);
+		if (rows[i].code) {
+			refused(&e, &b, rows[i].code, rows[i].part);
+		} else {
+			if (gate_check(&e, b.data, b.len, &passed, &why))
+				fail_msg("%s", why.text);
+			assert_int_equal(passed.vector.count, 5 * rows[i].k);
+			codec_release(&passed.vector);
+		}
+		buf_release(&b);
+	}
+	free(values);
+}
+
+/* Once, as FORMAT.md has it, and another one for every run, round and shard. */
+static void seeds_are_of_run_round_and_shard(void **state)
+{
+	(void)state;
+	struct hash run = help_round_hash(1), other = help_round_hash(2);
+	uint8_t bytes[11 + 32 + 8 + 4] = "shoal randk";
+	memcpy(bytes + 11, run.b, 32);
+	bytes[43] = 5;
+	bytes[51] = 1;
+	struct hash h = hash_of(bytes, sizeof bytes);
+	uint64_t seed = 0;
+	for (int i = 8; i-- > 0;)
+		seed = seed << 8 | h.b[i];
+	assert_true(contribution_seed(&run, 5, 1) == seed);
+	assert_true(contribution_seed(&run, 6, 1) != seed);
+	assert_true(contribution_seed(&run, 5, 0) != seed);
+	assert_true(contribution_seed(&other, 5, 1) != seed);
 }
 
 static void no_memory_is_not_the_senders_fault(void **state)
@@ -393,7 +453,7 @@ static void no_memory_is_not_the_senders_fault(void **state)
 		alloc_fail_at(at);
 		enum err err = gate_check(&e, b.data, b.len, &passed, &why);
 		alloc_fail_at(0);
-		decoded_release(&passed.vector);
+		codec_release(&passed.vector);
 		if (!err)
 			break;
 		assert_int_equal(err, ERR_nomem);
@@ -414,6 +474,8 @@ int main(void)
 		cmocka_unit_test(each_wrong_sender_is_refused),
 		cmocka_unit_test(each_wrong_claim_is_refused),
 		cmocka_unit_test(each_wrong_payload_is_refused),
+		cmocka_unit_test(less_is_allowed_and_other_places_are_not),
+		cmocka_unit_test(seeds_are_of_run_round_and_shard),
 		cmocka_unit_test(no_memory_is_not_the_senders_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,11 @@
 #include "tests/help_round.h"
 
 #define N 2000u
-static const struct codec_params topk2 = {CODEC_topk2, 256, 16}, int8 = {CODEC_int8, 0, 0},
-				 raw = {CODEC_raw, 0, 0};
+static const struct codec_params topk = {SELECT_topk, VALUES_two, false, 256, 16, 0, 0},
+				 int8 = {SELECT_all, VALUES_int8, false, 2000, 2000, 0, 0},
+				 randk = {SELECT_randk, VALUES_mean4, false, 256, 64, 0, 0},
+				 raw = {SELECT_all, VALUES_f32, false, 256, 256, 0, 0};
+static uint64_t draw = 77; /* of the next cut's places */
 
 static struct feedback_config config(
 	const struct codec_params *codec, const char *rule, double beta)
@@ -33,14 +36,16 @@ static struct feedback *feedback(const struct feedback_config *c, const float *g
 }
 
 /* Cuts, and gives what went out. */
-static void cut(
-	struct feedback *f, const struct codec_params *codec, const float *w, struct decoded *out)
+static void cut(struct feedback *f, const struct codec_params *codec, const float *w,
+	struct codec_vector *out)
 {
 	struct planes planes;
 	struct why why = {0};
 	planes_init(&planes, codec_bound(codec, N));
-	if (feedback_cut(f, w, &planes, &why) || codec_decode(codec, N, &planes.bytes, out, &why))
+	if (feedback_cut(f, draw, w, &planes, &why) ||
+		codec_open(codec, N, &planes.bytes, out, &why))
 		fail_msg("%s", why.text);
+	assert_int_equal(out->params.seed, codec == &randk ? draw : 0);
 	assert_true(feedback_in_flight(f));
 	planes_release(&planes);
 }
@@ -61,10 +66,10 @@ static float *copy(const float *v)
 	return c;
 }
 
-static void add(double *sum, const struct decoded *d, double sign)
+static void add(double *sum, const struct codec_vector *d, double sign)
 {
 	float *v = alloc_must(N * sizeof *v);
-	decoded_expand(d, v);
+	assert_int_equal(codec_expand(d, v), ERR_OK);
 	for (size_t i = 0; i < N; i++)
 		sum[i] += sign * (double)v[i];
 	free(v);
@@ -77,38 +82,40 @@ static void add(double *sum, const struct decoded *d, double sign)
 static void what_was_trained_is_sent_or_kept(void **state)
 {
 	(void)state;
-	const struct codec_params *codecs[] = {&topk2, &int8};
-	for (size_t k = 0; k < 2; k++) {
+	const struct codec_params *codecs[] = {&topk, &int8, &randk, &raw};
+	for (size_t k = 0; k < 4; k++) {
 		struct feedback_config c = config(codecs[k], "mean_R", 1);
 		float *g = help_round_vector(1, N), *w = copy(g);
 		double *trained = alloc_must_zero(N, sizeof *trained);
 		double *listed = alloc_must_zero(N, sizeof *listed);
 		struct feedback *f = feedback(&c, g);
 		for (uint64_t round = 0; round < 40; round++) {
-			struct decoded sent;
+			struct codec_vector sent;
 			float *before = copy(w);
 			train(w, 10 + round);
 			for (size_t i = 0; i < N; i++)
 				trained[i] += (double)before[i] - (double)w[i];
+			draw = round;
 			cut(f, codecs[k], w, &sent);
 			/* Every third one is late.  The update moves G anywhere. */
 			bool accepted = round % 3 != 2;
 			if (accepted)
 				add(listed, &sent, 1);
 			train(g, 1000 + round);
-			feedback_join(f, accepted, g, w);
+			assert_int_equal(feedback_join(f, accepted, g, w), ERR_OK);
 			assert_memory_equal(w, g, N * sizeof *w);
-			decoded_release(&sent);
+			codec_release(&sent);
 			free(before);
 		}
 		double worst = 0, norm = 0;
 		/* e itself: what a last cut without any training sends and leaves. */
 		for (int last = 0; last < 60; last++) {
-			struct decoded sent;
+			struct codec_vector sent;
+			draw++;
 			cut(f, codecs[k], w, &sent);
 			add(listed, &sent, 1);
-			decoded_release(&sent);
-			feedback_join(f, true, g, w);
+			codec_release(&sent);
+			assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
 		}
 		for (size_t i = 0; i < N; i++) {
 			worst = fmax(worst, fabs(trained[i] - listed[i]));
@@ -129,24 +136,24 @@ static void what_was_trained_is_sent_or_kept(void **state)
 static void the_error_is_what_was_not_listed(void **state)
 {
 	(void)state;
-	struct feedback_config c = config(&topk2, "sparseloco", 0.95);
+	struct feedback_config c = config(&topk, "sparseloco", 0.95);
 	float *g = help_round_vector(1, N), *w = copy(g);
 	struct feedback *f = feedback(&c, g);
 	double *e = alloc_must_zero(N, sizeof *e);
 	for (uint64_t round = 0; round < 20; round++) {
-		struct decoded sent;
+		struct codec_vector sent;
 		double norm = 0;
 		train(w, round);
 		for (size_t i = 0; i < N; i++)
 			e[i] = 0.95 * e[i] + ((double)g[i] - (double)w[i]);
-		cut(f, &topk2, w, &sent);
+		cut(f, &topk, w, &sent);
 		if (round % 4 != 1)
 			add(e, &sent, -1);
-		feedback_join(f, round % 4 != 1, g, w);
+		assert_int_equal(feedback_join(f, round % 4 != 1, g, w), ERR_OK);
 		for (size_t i = 0; i < N; i++)
 			norm += e[i] * e[i];
 		assert_true(fabs(sqrt(norm) - feedback_error_norm(f)) < 1e-5 * sqrt(norm));
-		decoded_release(&sent);
+		codec_release(&sent);
 	}
 	free(e);
 	feedback_free(f);
@@ -161,23 +168,23 @@ static void training_goes_on_while_in_flight(void **state)
 	struct feedback_config c = config(&int8, "mean_R", 1);
 	float *g = help_round_vector(1, N), *w = copy(g);
 	struct feedback *f = feedback(&c, g);
-	struct decoded sent;
+	struct codec_vector sent;
 	train(w, 1);
 	cut(f, &int8, w, &sent);
-	decoded_release(&sent);
+	codec_release(&sent);
 	float *at_cut = copy(w);
 	train(w, 2); /* meanwhile */
 	float *own = copy(w);
 	train(g, 3); /* what the others did */
-	feedback_join(f, true, g, w);
+	assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
 	for (size_t i = 0; i < N; i++)
 		assert_true(fabsf(w[i] - (g[i] + own[i] - at_cut[i])) < 1e-6f);
 	cut(f, &int8, w, &sent);
 	float *v = alloc_must(N * sizeof *v);
-	decoded_expand(&sent, v);
+	assert_int_equal(codec_expand(&sent, v), ERR_OK);
 	for (size_t i = 0; i < N; i++) /* only the steps made meanwhile, and what int8 lost */
 		assert_true(fabsf(v[i] - (at_cut[i] - own[i])) < 2e-4f);
-	decoded_release(&sent);
+	codec_release(&sent);
 	free(v);
 	free(own);
 	free(at_cut);
@@ -195,7 +202,7 @@ static void a_round_without_a_cut_keeps_what_was_trained(void **state)
 	train(w, 1);
 	float *own = copy(w), *old = copy(g);
 	train(g, 3);
-	feedback_join(f, false, g, w);
+	assert_int_equal(feedback_join(f, false, g, w), ERR_OK);
 	for (size_t i = 0; i < N; i++)
 		assert_true(fabsf(w[i] - (g[i] + own[i] - old[i])) < 1e-6f);
 	feedback_reset(f, g, w);
@@ -218,7 +225,7 @@ static void average_alone_changes_no_bit(void **state)
 	float *g = help_round_vector(1, N), *w = copy(g), *local = copy(g);
 	struct feedback *f = feedback(&c, g);
 	for (uint64_t round = 0; round < 10; round++) {
-		struct decoded sent;
+		struct codec_vector sent;
 		train(w, round);
 		train(local, round);
 		w[round] = local[round] = -0.0f;
@@ -227,11 +234,11 @@ static void average_alone_changes_no_bit(void **state)
 		struct rule_input in = {7, 12345, &sent};
 		struct rule_state to = {g, NULL, N};
 		assert_int_equal(rule_apply(&p, &in, 1, &to, NULL), ERR_OK);
-		feedback_join(f, true, g, w);
+		assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
 		assert_memory_equal(w, local, N * sizeof *w);
 		assert_memory_equal(g, local, N * sizeof *w);
 		assert_true(feedback_error_norm(f) == 0);
-		decoded_release(&sent);
+		codec_release(&sent);
 	}
 	feedback_free(f);
 	free(g);
@@ -239,31 +246,69 @@ static void average_alone_changes_no_bit(void **state)
 	free(local);
 }
 
+/* Without memory to take off what was listed, nothing has happened yet. */
+static void a_join_without_memory_can_be_tried_again(void **state)
+{
+	(void)state;
+	struct feedback_config c = config(&topk, "mean_R", 1);
+	float *g = help_round_vector(1, N), *w = copy(g), *own;
+	struct feedback *f = feedback(&c, g), *r = feedback(&c, g);
+	struct codec_vector sent;
+	train(w, 1);
+	cut(f, &topk, w, &sent);
+	codec_release(&sent);
+	cut(r, &topk, w, &sent);
+	codec_release(&sent);
+	train(w, 2);
+	own = copy(w);
+	train(g, 3);
+	long at = 1;
+	for (;; at++) {
+		alloc_fail_at(at);
+		enum err err = feedback_join(f, true, g, w);
+		alloc_fail_at(0);
+		if (!err)
+			break;
+		assert_int_equal(err, ERR_nomem);
+		assert_true(feedback_in_flight(f));
+		assert_memory_equal(w, own, N * sizeof *w);
+	}
+	assert_true(at > 1);
+	assert_int_equal(feedback_join(r, true, g, own), ERR_OK);
+	assert_memory_equal(w, own, N * sizeof *w);
+	assert_true(feedback_error_norm(f) == feedback_error_norm(r));
+	feedback_free(f);
+	feedback_free(r);
+	free(g);
+	free(w);
+	free(own);
+}
+
 static void one_at_a_time_and_finite(void **state)
 {
 	(void)state;
-	struct feedback_config c = config(&topk2, "sparseloco", 1);
+	struct feedback_config c = config(&topk, "sparseloco", 1);
 	float *g = help_round_vector(1, N), *w = copy(g);
 	struct feedback *f = feedback(&c, g);
 	struct planes planes;
 	struct why why = {0};
-	planes_init(&planes, codec_bound(&topk2, N));
+	planes_init(&planes, codec_bound(&topk, N));
 	train(w, 1);
-	assert_int_equal(feedback_cut(f, w, &planes, &why), ERR_OK);
-	assert_int_equal(feedback_cut(f, w, &planes, &why), ERR_state);
+	assert_int_equal(feedback_cut(f, draw, w, &planes, &why), ERR_OK);
+	assert_int_equal(feedback_cut(f, draw, w, &planes, &why), ERR_state);
 	help_round_told(&why, ERR_state, "shard 3 has a contribution in flight");
-	feedback_join(f, true, g, w);
+	assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
 	double before = feedback_error_norm(f);
 	w[7] = INFINITY;
-	assert_int_equal(feedback_cut(f, w, &planes, &why), ERR_not_finite);
+	assert_int_equal(feedback_cut(f, draw, w, &planes, &why), ERR_not_finite);
 	assert_false(feedback_in_flight(f));
 	assert_true(feedback_error_norm(f) == before);
 	memcpy(w, g, N * sizeof *w);
 	for (long at = 1;; at++) {
 		struct planes anew;
-		planes_init(&anew, codec_bound(&topk2, N));
+		planes_init(&anew, codec_bound(&topk, N));
 		alloc_fail_at(at);
-		enum err err = feedback_cut(f, w, &anew, &why);
+		enum err err = feedback_cut(f, draw, w, &anew, &why);
 		alloc_fail_at(0);
 		planes_release(&anew);
 		if (!err)
@@ -314,20 +359,21 @@ static void a_restored_one_goes_on_the_same(void **state)
 	static const struct {
 		const struct codec_params *codec;
 		const char *rule;
-	} kinds[] = {{&topk2, "sparseloco"}, {&int8, "diloco"}, {&raw, "average"}};
-	for (size_t k = 0; k < 3; k++)
+	} kinds[] = {{&topk, "sparseloco"}, {&int8, "diloco"}, {&randk, "mean_R"}, {&raw, "diloco"},
+		{&raw, "average"}};
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
 		for (int in_flight = 0; in_flight < 2; in_flight++) {
 			struct feedback_config c = config(kinds[k].codec, kinds[k].rule, 0.9);
 			float *g = help_round_vector(1, N), *w = copy(g);
 			struct feedback *f = feedback(&c, g);
-			struct decoded sent, again;
+			struct codec_vector sent, again;
 			struct why why = {0};
 			train(w, 1);
 			cut(f, kinds[k].codec, w, &sent);
-			decoded_release(&sent);
+			codec_release(&sent);
 			train(w, 2);
 			if (!in_flight)
-				feedback_join(f, true, g, w);
+				assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
 			save(f, help_round_path("f.state"));
 			struct feedback *r = feedback(&c, w); /* anything: it is replaced */
 			if (load(r, help_round_path("f.state"), &why))
@@ -336,18 +382,17 @@ static void a_restored_one_goes_on_the_same(void **state)
 			float *w2 = copy(w);
 			train(g, 3);
 			if (in_flight) {
-				feedback_join(f, true, g, w);
-				feedback_join(r, true, g, w2);
+				assert_int_equal(feedback_join(f, true, g, w), ERR_OK);
+				assert_int_equal(feedback_join(r, true, g, w2), ERR_OK);
 			}
 			assert_memory_equal(w, w2, N * sizeof *w);
 			assert_true(feedback_error_norm(f) == feedback_error_norm(r));
 			cut(f, kinds[k].codec, w, &sent);
 			cut(r, kinds[k].codec, w2, &again);
-			assert_int_equal(sent.count, again.count);
-			assert_memory_equal(
-				sent.value, again.value, sent.count * sizeof *sent.value);
-			decoded_release(&sent);
-			decoded_release(&again);
+			assert_int_equal(sent.planes.len, again.planes.len);
+			assert_memory_equal(sent.planes.data, again.planes.data, sent.planes.len);
+			codec_release(&sent);
+			codec_release(&again);
 			feedback_free(f);
 			feedback_free(r);
 			free(g);
@@ -359,15 +404,15 @@ static void a_restored_one_goes_on_the_same(void **state)
 static void a_state_that_does_not_fit_is_refused(void **state)
 {
 	(void)state;
-	struct feedback_config c = config(&topk2, "sparseloco", 0.9);
+	struct feedback_config c = config(&topk, "sparseloco", 0.9);
 	float *g = help_round_vector(1, N), *w = copy(g);
 	struct feedback *f = feedback(&c, g);
-	struct decoded sent;
+	struct codec_vector sent;
 	struct why why = {0};
 	const char *path = help_round_path("f.state");
 	train(w, 1);
-	cut(f, &topk2, w, &sent);
-	decoded_release(&sent);
+	cut(f, &topk, w, &sent);
+	codec_release(&sent);
 	save(f, path);
 	feedback_free(f);
 
@@ -382,7 +427,7 @@ static void a_state_that_does_not_fit_is_refused(void **state)
 	assert_int_equal(load(f, path, &why), ERR_shape);
 	feedback_free(f);
 	other = c;
-	other.codec.k = 17; /* planes of another shape are in flight */
+	other.codec.k = 15; /* planes of another shape are in flight */
 	f = feedback(&other, g);
 	assert_int_equal(load(f, path, &why), ERR_shape);
 	assert_false(feedback_in_flight(f));
@@ -399,6 +444,7 @@ int main(void)
 		cmocka_unit_test(training_goes_on_while_in_flight),
 		cmocka_unit_test(a_round_without_a_cut_keeps_what_was_trained),
 		cmocka_unit_test(average_alone_changes_no_bit),
+		cmocka_unit_test(a_join_without_memory_can_be_tried_again),
 		cmocka_unit_test(one_at_a_time_and_finite),
 		cmocka_unit_test_setup_teardown(
 			a_restored_one_goes_on_the_same, help_round_setup, help_round_teardown),

@@ -140,7 +140,7 @@ static void chain_init(struct chain *c)
 			.round = 3,
 			.shard = i,
 			.count = i,
-			.codec = {CODEC_topk2, 64, 4},
+			.codec = {SELECT_topk, VALUES_two, false, 64, 4, 0, 0},
 			.n = 100,
 			.seed = i};
 		help_round_make(&want, &c->bundle[i]);

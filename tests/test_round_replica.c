@@ -19,7 +19,8 @@
 
 enum { SHARDS = 2 };
 static const size_t sizes[SHARDS] = {3000, 777};
-static const struct codec_params topk2 = {CODEC_topk2, 512, 16}, raw = {CODEC_raw, 0, 0};
+static const struct codec_params topk = {SELECT_topk, VALUES_two, false, 512, 16, 0, 0},
+				 raw = {SELECT_all, VALUES_f32, false, 512, 512, 0, 0};
 
 static struct replica *replica(const char *rule)
 {
@@ -100,7 +101,7 @@ static struct history *history(const char *rule, uint64_t rounds, struct replica
 	struct history *h = alloc_must_zero(1, sizeof *h);
 	struct replica *r = replica(rule);
 	struct ledger *l = ledger_of(r);
-	const struct codec_params *codec = strcmp(rule, "average") ? &topk2 : &raw;
+	const struct codec_params *codec = strcmp(rule, "average") ? &topk : &raw;
 	for (uint64_t round = 1; round <= rounds; round++)
 		for (uint32_t shard = 0; shard < SHARDS; shard++, h->n++) {
 			uint32_t count = (uint32_t)rng_below(3, round, shard, 5); // also none
@@ -229,7 +230,7 @@ static struct one one(void)
 {
 	struct one o = {.writer = replica("sparseloco"), .reader = replica("sparseloco")};
 	o.l = ledger_of(o.writer);
-	make_bundle(o.l, 1, 0, 3, &o.bundle, &topk2);
+	make_bundle(o.l, 1, 0, 3, &o.bundle, &topk);
 	write_entry(o.writer, o.l, &o.bundle, &o.entry);
 	return o;
 }
@@ -303,7 +304,7 @@ static struct update_expect expectation(struct one *o)
 	assert_true(ledger_hash_at(o->l, 0, &genesis));
 	return (struct update_expect){.run = help_round_hash(1),
 		.parent = genesis,
-		.codec = topk2,
+		.codec = topk,
 		.n = sizes[0],
 		.key = help_round_lookup};
 }
@@ -430,15 +431,15 @@ static void keys_and_frames_leave_no_trace_in_the_ledger(void **state)
 		struct planes planes;
 		struct buf sealed, bundle;
 		struct update u;
-		planes_init(&planes, codec_bound(&topk2, sizes[0]));
-		assert_int_equal(codec_encode(&topk2, v, sizes[0], &planes, NULL), ERR_OK);
+		planes_init(&planes, codec_bound(&topk, sizes[0]));
+		assert_int_equal(codec_encode(&topk, v, sizes[0], NULL, &planes, NULL), ERR_OK);
 		if (i == 1) { // one block instead of one for each plane
 			planes.end[0] = planes.bytes.len;
 			planes.n = 1;
 		}
 		buf_init(&sealed, 1 << 20);
 		buf_init(&bundle, 1 << 20);
-		assert_int_equal(contribution_seal(&c, &topk2, &planes, key, &sealed), ERR_OK);
+		assert_int_equal(contribution_seal(&c, &topk, &planes, key, &sealed), ERR_OK);
 		struct update_part part = {sealed.data, sealed.len};
 		struct update_head head = {c.run, c.parent, 1, 0, 0};
 		assert_int_equal(update_encode(&head, &part, 1, &bundle, NULL), ERR_OK);

@@ -10,11 +10,12 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "compress/dct.h"
 #include "compress/floats.h"
 #include "round/rule.h"
 #include "tests/help_round.h"
 
-#define N 10000u /* more than two blocks of coordinates, and not a whole number of them */
+#define N 10100u /* no whole number of chunks, nor of squares that a DCT transforms */
 
 static const char *const names[] = {
 #define X(name) #name,
@@ -30,46 +31,45 @@ static struct rule_params rule(const char *name)
 	return p;
 }
 
-/* Dense, or with about every eighth place. */
-static struct decoded vector(uint64_t seed, size_t n, bool sparse)
-{
-	struct decoded d = {.n = n};
-	float *v = help_round_vector(seed, n);
-	if (!sparse) {
-		d.count = n;
-		d.value = v;
-		return d;
-	}
-	d.index = alloc_must_zero(n + 1, sizeof *d.index);
-	d.value = alloc_must_zero(n + 1, sizeof *d.value);
-	for (uint32_t i = 0; i < n; i++)
-		if (rng_u32(seed, 99, i) % 8 == 0) {
-			d.index[d.count] = i;
-			d.value[d.count++] = v[i];
-		}
-	free(v);
-	return d;
-}
+#define CHUNK 500u
+static const struct codec_params dense = {SELECT_all, VALUES_f32, false, CHUNK, CHUNK, 0, 0},
+				 sparse = {SELECT_topk, VALUES_f32, false, CHUNK, 60, 0, 0};
 
 struct inputs {
-	struct decoded d[HELP_ROUND_PEERS];
+	struct codec_vector v[HELP_ROUND_PEERS];
 	struct rule_input in[HELP_ROUND_PEERS];
 	size_t count;
 };
 
-static void make(struct inputs *to, size_t count, size_t n, bool sparse)
+/* Random vectors of n values, times[i] (NULL: 1). */
+static void make_times(struct inputs *to, size_t count, size_t n, const struct codec_params *codec,
+	const float *times)
 {
 	to->count = count;
 	for (size_t i = 0; i < count; i++) {
-		to->d[i] = vector(i + 1, n, sparse);
-		to->in[i] = (struct rule_input){(uint32_t)(10 + i), 100 + 50 * i, &to->d[i]};
+		float *v = help_round_vector(i + 1, n);
+		for (size_t j = 0; j < n && times; j++)
+			v[j] *= times[i];
+		to->v[i] = help_round_encode(codec, v, n);
+		to->in[i] = (struct rule_input){(uint32_t)(10 + i), 100 + 50 * i, &to->v[i]};
+		free(v);
 	}
+}
+
+static void make(struct inputs *to, size_t count, size_t n, const struct codec_params *codec)
+{
+	make_times(to, count, n, codec, NULL);
 }
 
 static void drop(struct inputs *i)
 {
 	for (size_t j = 0; j < i->count; j++)
-		decoded_release(&i->d[j]);
+		codec_release(&i->v[j]);
+}
+
+static const struct codec_params *usual(const struct rule_params *p)
+{
+	return p->row->parameters ? &dense : &sparse;
 }
 
 struct state {
@@ -109,7 +109,7 @@ static void order_of_arrival_does_not_matter(void **unused)
 	for (size_t r = 0; r < N_RULES; r++) {
 		struct rule_params p = rule(names[r]);
 		struct inputs in;
-		make(&in, 7, N, !p.row->parameters);
+		make(&in, 7, N, usual(&p));
 		struct state first = state(50, N);
 		apply(&p, &in, &first, N);
 		for (uint64_t seed = 0; seed < 10; seed++) {
@@ -150,7 +150,7 @@ static void only_the_ratio_of_tokens_matters(void **unused)
 	for (size_t r = 0; r < N_RULES; r++) {
 		struct rule_params p = rule(names[r]);
 		struct inputs in;
-		make(&in, 5, N, !p.row->parameters);
+		make(&in, 5, N, usual(&p));
 		struct state a = state(50, N), b = state(50, N);
 		apply(&p, &in, &a, N);
 		for (size_t i = 0; i < 5; i++)
@@ -174,10 +174,8 @@ static void a_part_is_as_in_the_whole(void **unused)
 		if (p.row->scale)
 			continue;
 		struct inputs whole, half;
-		make(&whole, 4, N, false);
-		make(&half, 4, N, false);
-		for (size_t i = 0; i < 4; i++)
-			half.d[i].n = half.d[i].count = CUT;
+		make(&whole, 4, N, &dense);
+		make(&half, 4, CUT, &dense);
 		struct state a = state(50, N), b = state(50, N);
 		apply(&p, &whole, &a, N);
 		apply(&p, &half, &b, CUT);
@@ -196,7 +194,7 @@ static void what_cannot_be_is_refused(void **unused)
 		struct rule_params p = rule(names[r]);
 		struct inputs in;
 		struct why why = {0};
-		make(&in, 3, 100, false);
+		make(&in, 3, 100, &dense);
 		struct state s = state(50, 100);
 		struct rule_state to = {s.g, p.row->momentum ? s.m : NULL, 100};
 		in.in[2].peer = 10;
@@ -235,12 +233,13 @@ static void an_outcome_beyond_floats_is_refused(void **unused)
 	for (size_t r = 0; r < 3; r++) {
 		struct rule_params p = rule(moving[r]);
 		float huge[1] = {-FLT_MAX}, g[1] = {FLT_MAX}, m[1] = {0};
-		struct decoded d = {.n = 1, .count = 1, .value = huge};
-		struct rule_input in = {1, 5, &d};
+		struct codec_vector v = help_round_encode(&dense, huge, 1);
+		struct rule_input in = {1, 5, &v};
 		struct rule_state to = {g, p.row->momentum ? m : NULL, 1};
 		struct why why = {0};
 		assert_int_equal(rule_apply(&p, &in, 1, &to, &why), ERR_not_finite);
 		help_round_told(&why, ERR_not_finite, "value 0 of the outcome");
+		codec_release(&v);
 	}
 }
 
@@ -260,15 +259,16 @@ static void average_of_one_is_that_one(void **unused)
 	v[3] = 0.0f;
 	v[5] = FLT_MAX;
 	v[7] = 0x1p-149f;
+	struct codec_vector c = help_round_encode(&dense, v, N);
 	for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-		struct decoded d = {.n = N, .count = N, .value = v};
-		struct rule_input in = {4, tokens[i], &d};
+		struct rule_input in = {4, tokens[i], &c};
 		float *g = help_round_vector(9, N);
 		struct rule_state to = {g, NULL, N};
 		assert_int_equal(rule_apply(&p, &in, 1, &to, NULL), ERR_OK);
 		assert_memory_equal(g, v, N * sizeof *v);
 		free(g);
 	}
+	codec_release(&c);
 	free(v);
 }
 
@@ -277,21 +277,26 @@ static void average_weighs_by_tokens(void **unused)
 	(void)unused;
 	struct rule_params p = rule("average");
 	float a[2] = {1, -2}, b[2] = {4, 2}, g[2] = {9, 9};
-	struct decoded da = {.n = 2, .count = 2, .value = a}, db = {.n = 2, .count = 2, .value = b};
-	struct rule_input in[2] = {{1, 300, &da}, {2, 100, &db}};
+	struct codec_vector ca = help_round_encode(&dense, a, 2);
+	struct codec_vector cb = help_round_encode(&dense, b, 2);
+	struct rule_input in[2] = {{1, 300, &ca}, {2, 100, &cb}};
 	struct rule_state to = {g, NULL, 2};
 	assert_int_equal(rule_apply(&p, in, 2, &to, NULL), ERR_OK);
 	assert_true(g[0] == 1.75f && g[1] == -1.0f);
+	codec_release(&ca);
+	codec_release(&cb);
 }
 
 /* Two senders at one place, one at another, none at a third. */
 static void senders_and_all_divide_differently(void **unused)
 {
 	(void)unused;
-	uint32_t ia[2] = {0, 1}, ib[1] = {0};
-	float va[2] = {1, 1}, vb[1] = {1.4142135f}, g[3], m[3];
-	struct decoded da = {3, 2, ia, va}, db = {3, 1, ib, vb};
-	struct rule_input in[2] = {{1, 100, &da}, {2, 300, &db}};
+	float va[3] = {1, 1, 0}, vb[3] = {1.4142135f, 0, 0}, g[3], m[3];
+	const struct codec_params codec = {SELECT_topk, VALUES_f32, false, 3, 2, 0, 0};
+	struct codec_vector ca = help_round_encode(&codec, va, 3);
+	struct codec_vector cb = help_round_encode(&codec, vb, 3);
+	assert_true(ca.count == 2 && cb.count == 1);
+	struct rule_input in[2] = {{1, 100, &ca}, {2, 300, &cb}};
 	struct rule_params p = rule("mean_R");
 	for (int i = 0; i < 3; i++)
 		g[i] = 1;
@@ -320,6 +325,8 @@ static void senders_and_all_divide_differently(void **unused)
 	assert_true(fabs((double)g[1] - (1 - 0.7 * (0.9 * 2.05 + 0.25))) < 1e-6);
 	assert_true(fabs((double)m[2] - 1.8) < 1e-6);
 	assert_true(fabs((double)g[2] - (1 - 0.7 * 0.9 * 1.8)) < 1e-6);
+	codec_release(&ca);
+	codec_release(&cb);
 }
 
 /* Nesterov as SGD has it, step by step in double precision. */
@@ -333,14 +340,16 @@ static void diloco_is_outer_nesterov(void **unused)
 		g[i] = (double)s.g[i];
 	for (uint64_t round = 0; round < 10; round++) {
 		struct inputs one = {.count = 1};
-		one.d[0] = vector(100 + round, N, false);
-		one.in[0] = (struct rule_input){1, 77, &one.d[0]};
+		float *v = help_round_vector(100 + round, N);
+		one.v[0] = help_round_encode(&dense, v, N);
+		one.in[0] = (struct rule_input){1, 77, &one.v[0]};
 		apply(&p, &one, &s, N);
 		for (size_t i = 0; i < N; i++) {
-			double delta = (double)one.d[0].value[i];
+			double delta = (double)v[i];
 			m[i] = 0.9 * m[i] + delta;
 			g[i] -= 0.7 * (0.9 * m[i] + delta);
 		}
+		free(v);
 		drop(&one);
 	}
 	for (size_t i = 0; i < N; i++)
@@ -356,10 +365,9 @@ static void a_liar_is_clipped(void **unused)
 	(void)unused;
 	struct rule_params p = rule("sparseloco");
 	struct inputs honest, lying;
-	make(&honest, 5, N, true);
-	make(&lying, 5, N, true);
-	for (size_t i = 0; i < lying.d[2].count; i++)
-		lying.d[2].value[i] *= 1e6f;
+	static const float times[5] = {1, 1, 1e6f, 1, 1};
+	make(&honest, 5, N, &sparse);
+	make_times(&lying, 5, N, &sparse, times);
 	struct state a = state(50, N), b = state(50, N), before = state(50, N);
 	apply(&p, &honest, &a, N);
 	apply(&p, &lying, &b, N);
@@ -381,16 +389,121 @@ static void of_two_the_longer_is_clipped(void **unused)
 {
 	(void)unused;
 	struct rule_params p = rule("sparseloco");
-	uint32_t i0[1] = {0}, i1[1] = {1};
-	float v0[1] = {1}, v1[1] = {4}, g[2] = {0, 0};
-	struct decoded d0 = {2, 1, i0, v0}, d1 = {2, 1, i1, v1};
-	struct rule_input in[2] = {{1, 1, &d0}, {2, 1, &d1}};
+	float v0[2] = {1, 0}, v1[2] = {0, 4}, g[2] = {0, 0};
+	const struct codec_params codec = {SELECT_topk, VALUES_f32, false, 2, 1, 0, 0};
+	struct codec_vector c0 = help_round_encode(&codec, v0, 2);
+	struct codec_vector c1 = help_round_encode(&codec, v1, 2);
+	struct rule_input in[2] = {{1, 1, &c0}, {2, 1, &c1}};
 	struct rule_state to = {g, NULL, 2};
 	assert_int_equal(rule_apply(&p, in, 2, &to, NULL), ERR_OK);
 	assert_true(g[0] == -0.7f && g[1] == -0.7f);
 	g[0] = g[1] = 0;
 	assert_int_equal(rule_apply(&p, in + 1, 1, &to, NULL), ERR_OK);
 	assert_true(g[1] == (float)(-0.7 * 4)); // alone it is its own median
+	codec_release(&c0);
+	codec_release(&c1);
+}
+
+/* What nobody sent stays to the bit, also -0.0 and what is subnormal. */
+static void what_nobody_sent_stays(void **unused)
+{
+	(void)unused;
+	static const char *const moving[] = {"sparseloco", "mean_R"};
+	for (size_t r = 0; r < 2; r++) {
+		struct rule_params p = rule(moving[r]);
+		struct inputs in;
+		make(&in, 2, N, &sparse);
+		float *sent = alloc_must_zero(N, sizeof *sent), *one = alloc_must(N * sizeof *one);
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(codec_expand(&in.v[i], one), ERR_OK);
+			for (size_t j = 0; j < N; j++)
+				sent[j] += fabsf(one[j]);
+		}
+		struct state a = state(50, N);
+		for (size_t i = 0; i < N; i += 3)
+			a.g[i] = i % 2 ? -0.0f : 0x1p-149f;
+		float *before = alloc_must(N * sizeof *before);
+		memcpy(before, a.g, N * sizeof *before);
+		apply(&p, &in, &a, N);
+		size_t moved = 0, stayed = 0;
+		for (size_t i = 0; i < N; i++) {
+			bool same = floats_bits(a.g[i]) == floats_bits(before[i]);
+			moved += !same;
+			stayed += sent[i] == 0;
+			assert_true(same || sent[i] > 0);
+		}
+		assert_true(moved > N / 10 && stayed > N / 2);
+		free(sent);
+		free(one);
+		free(before);
+		state_free(&a);
+		drop(&in);
+	}
+}
+
+/* Coefficients are added up as they are, and divided by those who sent them; the quotient is
+ * transformed back, but for the short end of the vector. */
+static void coefficients_are_joined_before_they_are_transformed(void **unused)
+{
+	(void)unused;
+	const struct codec_params codec = {SELECT_topk, VALUES_f32, true, DCT_CHUNK, 400, 0, 0};
+	struct rule_params p = rule("sparseloco");
+	struct inputs in;
+	make(&in, 2, N, &codec);
+	double *sum = alloc_must_zero(N, sizeof *sum),
+	       *senders = alloc_must_zero(N, sizeof *senders);
+	double least = fmin(in.v[0].norm_squared, in.v[1].norm_squared);
+	for (size_t i = 0; i < 2; i++) {
+		struct codec_reader *r;
+		struct codec_chunk c;
+		double scale = sqrt(least / in.v[i].norm_squared), w = (double)in.in[i].tokens;
+		assert_int_equal(codec_reader_new(&in.v[i], &r), ERR_OK);
+		while (codec_reader_next(r, &c))
+			for (uint32_t j = 0; j < c.m; j++) {
+				sum[c.first + c.place[j]] += scale * w * (double)c.value[j];
+				senders[c.first + c.place[j]] += w;
+			}
+		codec_reader_free(r);
+	}
+	for (size_t i = 0; i < N; i++)
+		sum[i] = senders[i] > 0 ? sum[i] / senders[i] : 0;
+	for (size_t first = 0; first < N; first += DCT_CHUNK)
+		dct_inverse_double(
+			sum + first, (uint32_t)(N - first < DCT_CHUNK ? N - first : DCT_CHUNK));
+	struct state a = state(50, N), before = state(50, N);
+	apply(&p, &in, &a, N);
+	size_t moved = 0;
+	for (size_t i = 0; i < N; i++) {
+		assert_true(fabs((double)before.g[i] - 0.7 * sum[i] - (double)a.g[i]) < 1e-6);
+		moved += a.g[i] != before.g[i];
+	}
+	assert_true(moved > 8000); // each coefficient moves a square of 64 x 64
+	state_free(&a);
+	state_free(&before);
+	free(sum);
+	free(senders);
+	drop(&in);
+}
+
+static void chunks_of_two_kinds_are_refused(void **unused)
+{
+	(void)unused;
+	struct rule_params p = rule("mean_R");
+	const struct codec_params other = {SELECT_topk, VALUES_f32, false, CHUNK + 1, 60, 0, 0};
+	struct inputs in;
+	make(&in, 2, N, &sparse);
+	codec_release(&in.v[1]);
+	float *v = help_round_vector(1, N);
+	in.v[1] = help_round_encode(&other, v, N);
+	struct state s = state(50, N);
+	struct rule_state to = {s.g, NULL, N};
+	struct why why = {0};
+	assert_int_equal(rule_apply(&p, in.in, 2, &to, &why), ERR_shape);
+	help_round_told(
+		&why, ERR_shape, "peer 11 contributed chunks of 501, another one chunks of 500");
+	free(v);
+	state_free(&s);
+	drop(&in);
 }
 
 static void words_of_a_spec_are_checked(void **unused)
@@ -398,17 +511,18 @@ static void words_of_a_spec_are_checked(void **unused)
 	(void)unused;
 	struct rule_params p;
 	struct why why = {0};
-	struct codec_params raw = {CODEC_raw, 0, 0}, int8 = {CODEC_int8, 0, 0};
+	struct codec_params int8 = {SELECT_all, VALUES_int8, false, CHUNK, CHUNK, 0, 0};
+	struct codec_params dct = {SELECT_all, VALUES_f32, true, DCT_CHUNK, DCT_CHUNK, 0, 0};
 	assert_int_equal(rule_find("median", 1, 0, &p, &why), ERR_unsupported);
 	help_round_told(&why, ERR_unsupported, "knows: sparseloco mean_R diloco average");
 	p = rule("average");
-	assert_int_equal(rule_suits(&p, &raw, &why), ERR_OK);
+	assert_int_equal(rule_suits(&p, &dense, &why), ERR_OK);
 	assert_int_equal(rule_suits(&p, &int8, &why), ERR_unsupported);
-	help_round_told(&why, ERR_unsupported, "use codec raw");
+	help_round_told(&why, ERR_unsupported, "codec all/500 int8 would distort: use {\"select\"");
+	assert_int_equal(rule_suits(&p, &dct, &why), ERR_unsupported);
 	p = rule("diloco");
 	assert_int_equal(rule_suits(&p, &int8, &why), ERR_OK);
-	assert_int_equal(rule_suits(&p, &raw, &why), ERR_unsupported);
-	help_round_told(&why, ERR_unsupported, "use rule average");
+	assert_int_equal(rule_suits(&p, &dense, &why), ERR_OK);
 }
 
 int main(void)
@@ -426,6 +540,9 @@ int main(void)
 		cmocka_unit_test(diloco_is_outer_nesterov),
 		cmocka_unit_test(a_liar_is_clipped),
 		cmocka_unit_test(of_two_the_longer_is_clipped),
+		cmocka_unit_test(what_nobody_sent_stays),
+		cmocka_unit_test(coefficients_are_joined_before_they_are_transformed),
+		cmocka_unit_test(chunks_of_two_kinds_are_refused),
 		cmocka_unit_test(words_of_a_spec_are_checked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

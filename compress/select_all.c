@@ -1,0 +1,3 @@
+#include "compress/select.h"
+
+const struct select_row select_all = {.name = "all"};

@@ -1,0 +1,19 @@
+/* Headers come first, so that nothing but the loops is compiled for AVX-512. */
+#include "compress/topk.h"
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <string.h>
+#include "compress/floats.h"
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,popcnt"))), apply_to = function)
+#else
+#pragma GCC target("avx512f,popcnt")
+#endif
+#define TOPK_LANES 16
+#define TOPK_NAME topk_avx512
+#define TOPK_ISA "AVX-512"
+#include "compress/topk_body.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
+#endif
