@@ -157,7 +157,7 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(cal
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
-$(foreach t,$(bench_src),$(eval $(call bench_rule,$t)))
+$(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
 
@@ -198,6 +198,9 @@ bench: all $(bench_bin) ## make bench T=compute|link: a table, and JSON under bu
 DURATION ?= 60
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
+
+study: all $(O)/tests/study_codec ## loss against bits for every codec and rule, three seeds; what is there is kept (ROWS=two SEEDS="1 2" JOBS=2)
+	@tests/study.sh $(O)
 
 demo: all ## train a real model on the King James text (TEXT=file for another); exit 0 only if it learned
 	@tests/demo.sh $(O)

@@ -1,0 +1,364 @@
+/*
+ * What codecs and rules cost in loss: one crew after the other trains for real, cuts, and the rule
+ * joins what they sent, as in a run but without a network.  One process is one (row, seed);
+ * tests/study.sh runs what is missing.
+ *
+ *   study_codec list                     rows, one a line
+ *   study_codec run SPEC DATA ROW SEED FILE [alpha]   trains and writes one JSON object
+ *   study_codec table FILE...            Markdown from all of them, and the last line
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/file.h"
+#include "compress/frame.h"
+#include "peer/dataset.h"
+#include "peer/trainer.h"
+#include "round/feedback.h"
+
+#define CREWS 4u
+#define STEPS 30u
+#define ROUNDS 300u
+#define SHARDS_MOST 8u
+
+/*
+ * lr and momentum are the best of a scan on seed 1 (lr 0.5, 0.7, 1, 1.5, 2, 2.5, 3 for the sparse
+ * rules; 0.5/0.8, 0.7/0.7, 0.7/0.8, 0.7/0.9, 1/0.5, 1/0.8 for diloco), by loss after all rounds.
+ */
+struct row {
+	const char *name, *select, *values;
+	bool dct;
+	uint32_t chunk, k;
+	const char *rule;
+	double lr, momentum;
+};
+static const struct row rows[] = {
+	{"dense", "all", "f32", false, 4096, 0, "diloco", 0.7, 0.8},
+	{"int8", "all", "int8", false, 1024, 0, "diloco", 0.7, 0.8},
+	{"int4", "all", "int4", false, 256, 0, "diloco", 0.7, 0.8},
+	{"two-32", "topk", "two", false, 4096, 32, "sparseloco", 1.5, 0},
+	{"two-64", "topk", "two", false, 4096, 64, "sparseloco", 1.5, 0},
+	{"two-128", "topk", "two", false, 4096, 128, "sparseloco", 1, 0},
+	{"two-512", "topk", "two", false, 4096, 512, "sparseloco", 1, 0},
+	{"Q2-32", "topk", "mean2", false, 4096, 32, "sparseloco", 1.5, 0},
+	{"Q2-64", "topk", "mean2", false, 4096, 64, "sparseloco", 1.5, 0},
+	{"Q2-128", "topk", "mean2", false, 4096, 128, "sparseloco", 1, 0},
+	{"Q2-512", "topk", "mean2", false, 4096, 512, "sparseloco", 1, 0},
+	{"Q2-32-R", "topk", "mean2", false, 4096, 32, "mean_R", 3, 0},
+	{"Q2-64-R", "topk", "mean2", false, 4096, 64, "mean_R", 3, 0},
+	{"Q2-128-R", "topk", "mean2", false, 4096, 128, "mean_R", 2, 0},
+	{"Q2-512-R", "topk", "mean2", false, 4096, 512, "mean_R", 1.5, 0},
+	{"two-64-R", "topk", "two", false, 4096, 64, "mean_R", 3, 0},
+	{"DeMo-64", "topk", "bf16", true, 4096, 64, "sparseloco", 1.5, 0},
+	{"DeMo-64-sign", "topk", "sign", true, 4096, 64, "sparseloco", 1.5, 0},
+};
+#define N_ROWS (sizeof rows / sizeof rows[0])
+static const uint32_t marks[] = {30, 100, 300};
+#define N_MARKS 3u
+
+static struct why why;
+
+static void fine(enum err err)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "study_codec: %s\n", why.text);
+	exit(1);
+}
+
+/* ---- a run */
+
+struct study {
+	struct spec *spec;
+	struct dataset data;
+	struct codec_params codec;
+	struct rule_params rule;
+	uint32_t n_shards;
+	size_t n[SHARDS_MOST], all;
+	float *g[SHARDS_MOST], *momentum[SHARDS_MOST];
+	struct trainer *trainer[CREWS];
+	struct feedback *feedback[CREWS][SHARDS_MOST];
+	uint64_t sequence, tokens;
+	/* measured */
+	double bits;           /* in frames, of all contributions */
+	double off, norm;      /* squares: of what the codec lost, and of all it was given */
+	double loss[N_MARKS];
+};
+
+static void open_study(struct study *s, const struct row *row, const char *spec, const char *data,
+	const char *seed)
+{
+	char set[40];
+	const char *sets[] = {set};
+	snprintf(set, sizeof set, "seed=%s", seed);
+	fine(spec_load(spec, sets, 1, &s->spec, NULL, &why));
+	fine(dataset_open(data, s->spec, false, &s->data, &why));
+	const struct codec_words words = {
+		row->select, row->values, row->dct, row->chunk, row->k, 0};
+	fine(codec_find(&words, &s->codec, &why));
+	fine(rule_find(row->rule, row->lr, row->momentum, &s->rule, &why));
+	for (uint32_t c = 0; c < CREWS; c++) {
+		const struct trainer_config how = {.spec = s->spec,
+			.corpus = s->data.corpus,
+			.training = true,
+			.backend = "cpu",
+			.threads = 1};
+		fine(trainer_new(&how, &s->trainer[c], &why));
+	}
+	s->n_shards = trainer_shards(s->trainer[0]);
+	for (uint32_t i = 0; i < s->n_shards; i++) {
+		s->n[i] = trainer_count(s->trainer[0], i);
+		s->all += s->n[i];
+		s->g[i] = alloc_must_zero(s->n[i], sizeof(float));
+		s->momentum[i] = alloc_must_zero(s->n[i], sizeof(float));
+		trainer_read(s->trainer[0], i, PARAMS_value, s->g[i]);
+		const struct feedback_config how = {
+			s->codec, s->rule.row, s->spec->codec.decay, i, s->n[i]};
+		for (uint32_t c = 0; c < CREWS; c++)
+			fine(feedback_new(&how, s->g[i], &s->feedback[c][i]));
+	}
+}
+
+static void train(struct study *s, uint32_t crew)
+{
+	uint64_t batch = s->spec->train.batch, sequences[64];
+	for (uint32_t step = 0; step < STEPS; step++) {
+		double loss, lr = spec_lr(&s->spec->train, s->tokens + step * s->spec->train.seq * batch * CREWS);
+		for (uint64_t i = 0; i < batch; i++)
+			sequences[i] = s->sequence++;
+		fine(trainer_step(s->trainer[crew], sequences, lr, &loss, &why));
+	}
+}
+
+/* What crew c sends of shard i. */
+static void cut(struct study *s, uint32_t c, uint32_t i, struct codec_vector *out)
+{
+	float *w = alloc_must(s->n[i] * sizeof *w);
+	struct planes planes;
+	struct buf frame;
+	trainer_read(s->trainer[c], i, PARAMS_value, w);
+	planes_init(&planes, codec_bound(&s->codec, s->n[i]));
+	fine(feedback_cut(s->feedback[c][i], s->tokens + i, w, &planes, &why));
+	buf_init(&frame, frame_bound(planes.bytes.len));
+	fine(frame_pack(&planes, &frame));
+	s->bits += 8.0 * (double)frame.len;
+	fine(codec_open(&s->codec, s->n[i], &planes.bytes, out, &why));
+	s->norm += out->norm_squared;
+	buf_release(&frame);
+	planes_release(&planes);
+	free(w);
+}
+
+static void join(struct study *s, uint32_t i, struct codec_vector *sent)
+{
+	struct rule_input inputs[CREWS];
+	for (uint32_t c = 0; c < CREWS; c++)
+		inputs[c] = (struct rule_input){
+			c + 1, STEPS * s->spec->train.batch * s->spec->train.seq, &sent[c]};
+	struct rule_state state = {
+		s->g[i], s->rule.row->momentum ? s->momentum[i] : NULL, s->n[i]};
+	fine(rule_apply(&s->rule, inputs, CREWS, &state, &why));
+	float *w = alloc_must(s->n[i] * sizeof *w);
+	for (uint32_t c = 0; c < CREWS; c++) {
+		trainer_read(s->trainer[c], i, PARAMS_value, w);
+		fine(feedback_join(s->feedback[c][i], true, s->g[i], w));
+		trainer_write(s->trainer[c], i, PARAMS_value, w);
+		double e = feedback_error_norm(s->feedback[c][i]);
+		s->off += e * e;
+		codec_release(&sent[c]);
+	}
+	free(w);
+}
+
+static void round_of(struct study *s)
+{
+	struct codec_vector sent[SHARDS_MOST][CREWS];
+	for (uint32_t c = 0; c < CREWS; c++)
+		train(s, c);
+	for (uint32_t i = 0; i < s->n_shards; i++) {
+		for (uint32_t c = 0; c < CREWS; c++)
+			cut(s, c, i, &sent[i][c]);
+		join(s, i, sent[i]);
+	}
+	s->tokens += CREWS * STEPS * s->spec->train.batch * s->spec->train.seq;
+}
+
+static void write_result(const struct study *s, const struct row *row, const char *seed,
+	const char *path)
+{
+	char codec[CODEC_NAME_MAX], id[HASH_HEX];
+	codec_describe(&s->codec, codec);
+	hash_hex(&s->spec->id, id);
+	double per = (double)s->all * ROUNDS * CREWS;
+	json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:s, s:i, s:f, s:f, s:f, s:f, s:f}",
+		"row", row->name, "codec", codec, "rule", row->rule, "lr", row->lr, "momentum",
+		row->momentum, "seed", atoi(seed), "spec", id, "parameters", (int)s->all, "bits_up",
+		s->bits / per, "error", sqrt(s->off / (s->off + s->norm)), "loss_30", s->loss[0],
+		"loss_100", s->loss[1], "loss_300", s->loss[2]);
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	if (!text) {
+		fprintf(stderr, "study_codec: no memory for the result\n");
+		exit(1);
+	}
+	fine(file_write(path, text, strlen(text), 0644, &why));
+	printf("%s\n", text);
+	free(text);
+	json_decref(o);
+}
+
+static int run(char **a, int n)
+{
+	struct study s = {0};
+	struct row row = {0};
+	for (size_t i = 0; i < N_ROWS; i++)
+		if (!strcmp(rows[i].name, a[2]))
+			row = rows[i];
+	if (!row.name) {
+		fprintf(stderr, "study_codec: there is no row \"%s\"; see study_codec list\n", a[2]);
+		return 1;
+	}
+	if (n > 5)
+		row.lr = atof(a[5]);
+	if (n > 6)
+		row.momentum = atof(a[6]);
+	open_study(&s, &row, a[0], a[1], a[3]);
+	for (uint32_t r = 1, mark = 0; r <= ROUNDS; r++) {
+		struct trainer_validation v;
+		round_of(&s);
+		if (r != marks[mark])
+			continue;
+		fine(trainer_validate(s.trainer[0], 0, &v, &why)); // every crew stands at G now
+		s.loss[mark++] = v.per_byte;
+	}
+	write_result(&s, &row, a[3], a[4]);
+	for (uint32_t c = 0; c < CREWS; c++) {
+		trainer_free(s.trainer[c]);
+		for (uint32_t i = 0; i < s.n_shards; i++)
+			feedback_free(s.feedback[c][i]);
+	}
+	for (uint32_t i = 0; i < s.n_shards; i++) {
+		free(s.g[i]);
+		free(s.momentum[i]);
+	}
+	dataset_release(&s.data);
+	spec_free(s.spec);
+	return 0;
+}
+
+/* ---- the table */
+
+struct outcome {
+	double loss[N_MARKS], least, most, up, error, lr, momentum;
+	char codec[CODEC_NAME_MAX], rule[24];
+	int seeds;
+};
+
+static void add_result(struct outcome *all, json_t *o)
+{
+	const char *name = json_string_value(json_object_get(o, "row"));
+	size_t i = 0;
+	while (i < N_ROWS && (!name || strcmp(rows[i].name, name) != 0))
+		i++;
+	if (i == N_ROWS)
+		return;
+	struct outcome *r = &all[i];
+	static const char *const keys[] = {"loss_30", "loss_100", "loss_300"};
+	for (unsigned m = 0; m < N_MARKS; m++)
+		r->loss[m] += json_number_value(json_object_get(o, keys[m]));
+	double last = json_number_value(json_object_get(o, keys[2]));
+	r->least = r->seeds == 0 || last < r->least ? last : r->least;
+	r->most = r->seeds == 0 || last > r->most ? last : r->most;
+	r->up += json_number_value(json_object_get(o, "bits_up"));
+	r->error += json_number_value(json_object_get(o, "error"));
+	r->lr = json_number_value(json_object_get(o, "lr"));
+	r->momentum = json_number_value(json_object_get(o, "momentum"));
+	snprintf(r->codec, sizeof r->codec, "%s", json_string_value(json_object_get(o, "codec")));
+	snprintf(r->rule, sizeof r->rule, "%s", json_string_value(json_object_get(o, "rule")));
+	r->seeds++;
+}
+
+static void print_row(const char *name, const struct outcome *r, double dense)
+{
+	char step[24];
+	snprintf(step, sizeof step, r->momentum > 0 ? "%g, %g" : "%g", r->lr, r->momentum);
+	printf("| %s | %s | %s %s | %.4f | %.3f | %.3f | %.4f | %.4f | %.4f (%.4f to %.4f) | %+.2f %% | %d |\n", name,
+		r->codec, r->rule, step, r->up, r->up * CREWS, r->error, r->loss[0], r->loss[1],
+		r->loss[2], r->least, r->most, 100 * (r->loss[2] / dense - 1), r->seeds);
+}
+
+static void load_results(struct outcome *all, const char *path)
+{
+	json_error_t error;
+	json_t *file = json_load_file(path, 0, &error);
+	if (!file) {
+		fprintf(stderr, "study_codec: %s: %s\n", path, error.text);
+		exit(1);
+	}
+	if (json_is_array(file)) {
+		size_t i;
+		json_t *o;
+		json_array_foreach(file, i, o) add_result(all, o);
+	} else {
+		add_result(all, file);
+	}
+	json_decref(file);
+}
+
+static int table(char **paths, int n)
+{
+	struct outcome all[N_ROWS] = {0};
+	for (int i = 0; i < n; i++)
+		load_results(all, paths[i]);
+	double gap = NAN, best_bits = INFINITY;
+	const char *best = "none";
+	for (size_t i = 0; i < N_ROWS; i++) {
+		struct outcome *r = &all[i];
+		for (unsigned m = 0; m < N_MARKS && r->seeds; m++)
+			r->loss[m] /= r->seeds;
+		if (r->seeds) {
+			r->up /= r->seeds;
+			r->error /= r->seeds;
+		}
+	}
+	double dense = all[0].loss[2];
+	printf("| row | codec | rule | bits up | bits down | error | loss, 30 rounds | 100 | 300 (seeds) | to dense | seeds |\n"
+	       "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct outcome *r = &all[i];
+		if (!r->seeds)
+			continue;
+		print_row(rows[i].name, r, dense);
+		double off = r->loss[2] / dense - 1;
+		if (rows[i].k == 64 && (isnan(gap) || off < gap))
+			gap = off;
+		if (off <= 0.01 && r->up < best_bits) {
+			best_bits = r->up;
+			best = rows[i].name;
+		}
+	}
+	if (isnan(gap) || !all[0].seeds) {
+		printf("study: incomplete, neither dense nor k = 64 are there yet\n");
+		return 1;
+	}
+	printf("study: ok loss_gap_k64=%.4f best=%s\n", gap, best);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 7 && !strcmp(argv[1], "run"))
+		return run(argv + 2, argc - 2);
+	if (argc >= 3 && !strcmp(argv[1], "table"))
+		return table(argv + 2, argc - 2);
+	if (argc == 2 && !strcmp(argv[1], "list")) {
+		for (size_t i = 0; i < N_ROWS; i++)
+			puts(rows[i].name);
+		return 0;
+	}
+	fprintf(stderr, "usage: study_codec list | run SPEC DATA ROW SEED FILE [LR [MOMENTUM]] | "
+			"table FILE...\n");
+	return 2;
+}
