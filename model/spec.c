@@ -120,12 +120,13 @@ static void refuse_codec_name(struct json_in *in)
 static void read_codec(struct json_in *in, struct spec_codec *c)
 {
 	static const bool off = false;
-	if (json_object_get(in->object, "name")) {
+	bool old = json_object_get(in->object, "name") != NULL;
+	if (old)
 		refuse_codec_name(in);
-	} else {
+	if (!old || json_object_get(in->object, "select"))
 		read_name(in, "select", sizeof c->select, c->select);
+	if (!old || json_object_get(in->object, "values"))
 		read_name(in, "values", sizeof c->values, c->values);
-	}
 	c->dct = json_get_flag(in, "dct", &off);
 	size_t before = in->mistakes->len;
 	c->chunk = spec_in_u32_or(in, "chunk", 1, 1u << 16, 4096);

@@ -16,7 +16,7 @@ void help_bench_die(const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	fputs("bench_compute: ", stderr);
+	fputs("bench: ", stderr);
 	vfprintf(stderr, fmt, args);
 	fputc('\n', stderr);
 	va_end(args);

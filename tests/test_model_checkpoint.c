@@ -17,7 +17,7 @@ static const char spec_text[] =
 	"\"heads\":2,\"context\":4,\"vocab\":9,\"shards\":2},\"train\":{\"batch\":1,\"lr\":1,"
 	"\"total_tokens\":100},\"round\":{\"mode\":\"fixed\",\"steps\":1},\"outer\":{\"rule\":"
 	"\"mean_R\"},"
-	"\"codec\":{\"name\":\"int8\"}}";
+	"\"codec\":{\"select\":\"all\",\"values\":\"int8\"}}";
 
 struct made {
 	const char *kind, *spec; /* spec NULL: no section */
