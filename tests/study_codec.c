@@ -4,7 +4,7 @@
  * tests/study.sh runs what is missing.
  *
  *   study_codec list                     rows, one a line
- *   study_codec run SPEC DATA ROW SEED FILE [alpha]   trains and writes one JSON object
+ *   study_codec run SPEC DATA ROW SEED FILE [LR [MOMENTUM]]   trains and writes one JSON object
  *   study_codec table FILE...            Markdown from all of them, and the last line
  */
 #include <jansson.h>
@@ -25,8 +25,9 @@
 #define SHARDS_MOST 8u
 
 /*
- * lr and momentum are the best of a scan on seed 1 (lr 0.5, 0.7, 1, 1.5, 2, 2.5, 3 for the sparse
- * rules; 0.5/0.8, 0.7/0.7, 0.7/0.8, 0.7/0.9, 1/0.5, 1/0.8 for diloco), by loss after all rounds.
+ * lr and momentum are the best by the loss after all rounds of seed 1: of 0.5, 0.7, 0.9, 1 with
+ * 0.5, 0.7, 0.8 and 0.9 for dense; of 0.7 to 2.5 for two-32 to two-512, 1 to 2 for Q2-64, 2 to 5
+ * for Q2-64-R, 1 to 3 for Q2-512-R, 1 and 1.5 for DeMo-64.  Their neighbours take the same.
  */
 struct row {
 	const char *name, *select, *values;
@@ -36,24 +37,24 @@ struct row {
 	double lr, momentum;
 };
 static const struct row rows[] = {
-	{"dense", "all", "f32", false, 4096, 0, "diloco", 0.7, 0.8},
-	{"int8", "all", "int8", false, 1024, 0, "diloco", 0.7, 0.8},
-	{"int4", "all", "int4", false, 256, 0, "diloco", 0.7, 0.8},
-	{"two-32", "topk", "two", false, 4096, 32, "sparseloco", 1.5, 0},
-	{"two-64", "topk", "two", false, 4096, 64, "sparseloco", 1.5, 0},
+	{"dense", "all", "f32", false, 4096, 0, "diloco", 0.7, 0.9},
+	{"int8", "all", "int8", false, 1024, 0, "diloco", 0.7, 0.9},
+	{"int4", "all", "int4", false, 256, 0, "diloco", 0.7, 0.9},
+	{"two-32", "topk", "two", false, 4096, 32, "sparseloco", 1, 0},
+	{"two-64", "topk", "two", false, 4096, 64, "sparseloco", 1, 0},
 	{"two-128", "topk", "two", false, 4096, 128, "sparseloco", 1, 0},
 	{"two-512", "topk", "two", false, 4096, 512, "sparseloco", 1, 0},
 	{"Q2-32", "topk", "mean2", false, 4096, 32, "sparseloco", 1.5, 0},
 	{"Q2-64", "topk", "mean2", false, 4096, 64, "sparseloco", 1.5, 0},
-	{"Q2-128", "topk", "mean2", false, 4096, 128, "sparseloco", 1, 0},
+	{"Q2-128", "topk", "mean2", false, 4096, 128, "sparseloco", 1.5, 0},
 	{"Q2-512", "topk", "mean2", false, 4096, 512, "sparseloco", 1, 0},
-	{"Q2-32-R", "topk", "mean2", false, 4096, 32, "mean_R", 3, 0},
-	{"Q2-64-R", "topk", "mean2", false, 4096, 64, "mean_R", 3, 0},
-	{"Q2-128-R", "topk", "mean2", false, 4096, 128, "mean_R", 2, 0},
-	{"Q2-512-R", "topk", "mean2", false, 4096, 512, "mean_R", 1.5, 0},
-	{"two-64-R", "topk", "two", false, 4096, 64, "mean_R", 3, 0},
-	{"DeMo-64", "topk", "bf16", true, 4096, 64, "sparseloco", 1.5, 0},
-	{"DeMo-64-sign", "topk", "sign", true, 4096, 64, "sparseloco", 1.5, 0},
+	{"Q2-32-R", "topk", "mean2", false, 4096, 32, "mean_R", 5, 0},
+	{"Q2-64-R", "topk", "mean2", false, 4096, 64, "mean_R", 5, 0},
+	{"Q2-128-R", "topk", "mean2", false, 4096, 128, "mean_R", 5, 0},
+	{"Q2-512-R", "topk", "mean2", false, 4096, 512, "mean_R", 3, 0},
+	{"two-64-R", "topk", "two", false, 4096, 64, "mean_R", 5, 0},
+	{"DeMo-64", "topk", "bf16", true, 4096, 64, "sparseloco", 1, 0},
+	{"DeMo-64-sign", "topk", "sign", true, 4096, 64, "sparseloco", 1, 0},
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 static const uint32_t marks[] = {30, 100, 300};
@@ -83,8 +84,8 @@ struct study {
 	struct feedback *feedback[CREWS][SHARDS_MOST];
 	uint64_t sequence, tokens;
 	/* measured */
-	double bits;           /* in frames, of all contributions */
-	double off, norm;      /* squares: of what the codec lost, and of all it was given */
+	double bits;      /* in frames, of all contributions */
+	double off, norm; /* squares: of what the codec lost, and of all it was given */
 	double loss[N_MARKS];
 };
 
@@ -126,7 +127,8 @@ static void train(struct study *s, uint32_t crew)
 {
 	uint64_t batch = s->spec->train.batch, sequences[64];
 	for (uint32_t step = 0; step < STEPS; step++) {
-		double loss, lr = spec_lr(&s->spec->train, s->tokens + step * s->spec->train.seq * batch * CREWS);
+		double loss, lr = spec_lr(&s->spec->train,
+				     s->tokens + step * s->spec->train.seq * batch * CREWS);
 		for (uint64_t i = 0; i < batch; i++)
 			sequences[i] = s->sequence++;
 		fine(trainer_step(s->trainer[crew], sequences, lr, &loss, &why));
@@ -158,8 +160,7 @@ static void join(struct study *s, uint32_t i, struct codec_vector *sent)
 	for (uint32_t c = 0; c < CREWS; c++)
 		inputs[c] = (struct rule_input){
 			c + 1, STEPS * s->spec->train.batch * s->spec->train.seq, &sent[c]};
-	struct rule_state state = {
-		s->g[i], s->rule.row->momentum ? s->momentum[i] : NULL, s->n[i]};
+	struct rule_state state = {s->g[i], s->rule.row->momentum ? s->momentum[i] : NULL, s->n[i]};
 	fine(rule_apply(&s->rule, inputs, CREWS, &state, &why));
 	float *w = alloc_must(s->n[i] * sizeof *w);
 	for (uint32_t c = 0; c < CREWS; c++) {
@@ -186,8 +187,8 @@ static void round_of(struct study *s)
 	s->tokens += CREWS * STEPS * s->spec->train.batch * s->spec->train.seq;
 }
 
-static void write_result(const struct study *s, const struct row *row, const char *seed,
-	const char *path)
+static void write_result(
+	const struct study *s, const struct row *row, const char *seed, const char *path)
 {
 	char codec[CODEC_NAME_MAX], id[HASH_HEX];
 	codec_describe(&s->codec, codec);
@@ -217,7 +218,8 @@ static int run(char **a, int n)
 		if (!strcmp(rows[i].name, a[2]))
 			row = rows[i];
 	if (!row.name) {
-		fprintf(stderr, "study_codec: there is no row \"%s\"; see study_codec list\n", a[2]);
+		fprintf(stderr, "study_codec: there is no row \"%s\"; see study_codec list\n",
+			a[2]);
 		return 1;
 	}
 	if (n > 5)
@@ -284,9 +286,11 @@ static void print_row(const char *name, const struct outcome *r, double dense)
 {
 	char step[24];
 	snprintf(step, sizeof step, r->momentum > 0 ? "%g, %g" : "%g", r->lr, r->momentum);
-	printf("| %s | %s | %s %s | %.4f | %.3f | %.3f | %.4f | %.4f | %.4f (%.4f to %.4f) | %+.2f %% | %d |\n", name,
-		r->codec, r->rule, step, r->up, r->up * CREWS, r->error, r->loss[0], r->loss[1],
-		r->loss[2], r->least, r->most, 100 * (r->loss[2] / dense - 1), r->seeds);
+	printf("| %s | %s | %s %s | %.4f | %.3f | %.3f | %.4f | %.4f | %.4f (%.4f to %.4f) | %+.2f "
+	       "%% | %d |\n",
+		name, r->codec, r->rule, step, r->up, r->up * CREWS, r->error, r->loss[0],
+		r->loss[1], r->loss[2], r->least, r->most, 100 * (r->loss[2] / dense - 1),
+		r->seeds);
 }
 
 static void load_results(struct outcome *all, const char *path)
@@ -324,7 +328,8 @@ static int table(char **paths, int n)
 		}
 	}
 	double dense = all[0].loss[2];
-	printf("| row | codec | rule | bits up | bits down | error | loss, 30 rounds | 100 | 300 (seeds) | to dense | seeds |\n"
+	printf("| row | codec | rule | bits up | bits down | error | loss, 30 rounds | 100 | 300 "
+	       "(seeds) | to dense | seeds |\n"
 	       "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
 	for (size_t i = 0; i < N_ROWS; i++) {
 		const struct outcome *r = &all[i];
