@@ -145,7 +145,8 @@ size_t codec_bound(const struct codec_params *p, size_t n)
 	bytes += row->sign ? codes_sign_bytes(count) : 0;
 	bytes += row->whole ? row->side : chunks * row->side;
 	if (select_of(p)->sends_places)
-		bytes += chunks * CODEC_MISSING + count + (count * places_extra_most(p->chunk) + 7) / 8;
+		bytes += chunks * CODEC_MISSING + count +
+			 (count * places_extra_most(p->chunk) + 7) / 8;
 	return bytes;
 }
 

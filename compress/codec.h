@@ -88,9 +88,9 @@ enum err codec_open(const struct codec_params *p, size_t n, struct buf *planes,
 void codec_release(struct codec_vector *v); /* NULL-safe, idempotent */
 
 struct codec_chunk {
-	size_t first;  /* number of the chunk's first value in the vector */
-	uint32_t len;  /* values it has */
-	uint32_t m;    /* how many are given */
+	size_t first;          /* number of the chunk's first value in the vector */
+	uint32_t len;          /* values it has */
+	uint32_t m;            /* how many are given */
 	const uint16_t *place; /* m places in the chunk, ascending; NULL: all of them */
 	const float *value;    /* m finite values; coefficients where params.dct */
 };
@@ -103,7 +103,8 @@ void codec_reader_free(struct codec_reader *r); /* NULL-safe */
 bool codec_reader_next(struct codec_reader *r, struct codec_chunk *out);
 
 /* What a vector stands for, transforms undone, straight from its planes.  ERR_nomem. */
-enum err codec_expand(const struct codec_vector *v, float *out) MUST_CHECK;         /* n values */
-enum err codec_add(const struct codec_vector *v, float factor, float *to) MUST_CHECK; /* to += factor v */
+enum err codec_expand(const struct codec_vector *v, float *out) MUST_CHECK; /* n values */
+enum err codec_add(
+	const struct codec_vector *v, float factor, float *to) MUST_CHECK; /* to += factor v */
 
 #endif

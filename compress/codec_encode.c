@@ -18,8 +18,8 @@ struct choose {
 	const float *v;
 	size_t n;
 	uint32_t *m;
-	uint16_t *place; /* NULL: all are kept */
-	float *value;    /* NULL: v itself */
+	uint16_t *place;   /* NULL: all are kept */
+	float *value;      /* NULL: v itself */
 	atomic_size_t bad; /* the first value that is not finite, if below n */
 };
 
@@ -99,8 +99,7 @@ static enum err choose(struct choose *c, struct pool *pool, struct why *why)
 		c->place = alloc_try(most, sizeof *c->place);
 	if (c->row->choose || c->p->dct)
 		c->value = alloc_try(most, sizeof *c->value);
-	if (!c->m || (c->row->choose && !c->place) ||
-		((c->row->choose || c->p->dct) && !c->value))
+	if (!c->m || (c->row->choose && !c->place) || ((c->row->choose || c->p->dct) && !c->value))
 		return err_why(why, ERR_nomem, "no memory to encode %zu values", c->n);
 	if (pool)
 		pool_run(pool, stretches, choose_stretch, c);
@@ -110,7 +109,7 @@ static enum err choose(struct choose *c, struct pool *pool, struct why *why)
 	if (bad == c->n)
 		return ERR_OK;
 	return err_why(why, ERR_not_finite, "value %zu of %zu is %s", bad, c->n,
-		floats_finite(c->v[bad])  ? "too large for a DCT"
+		floats_finite(c->v[bad]) ? "too large for a DCT"
 		: c->v[bad] != c->v[bad] ? "NaN"
 					 : "infinite");
 }

@@ -88,8 +88,7 @@ static enum err read_places(struct codec_reader *r, uint32_t len, uint32_t m, st
 				r->chunk);
 		return ERR_OK;
 	}
-	const struct select_from from = {
-		.len = len, .k = m, .chunk = r->chunk, .seed = r->p->seed};
+	const struct select_from from = {.len = len, .k = m, .chunk = r->chunk, .seed = r->p->seed};
 	if (r->select->choose)
 		r->select->choose(&from, r->place);
 	return ERR_OK;

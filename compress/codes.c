@@ -47,7 +47,8 @@ void codes_pack(const uint8_t *codes, unsigned bits, size_t m, uint8_t *to)
 			to[i] = (uint8_t)((codes[2 * i] & mask) | (codes[2 * i + 1] & mask) << 4);
 	else
 		for (size_t i = 0; i < whole; i++)
-			to[i] = (uint8_t)((codes[4 * i] & mask) | (codes[4 * i + 1] & mask) << bits |
+			to[i] = (uint8_t)((codes[4 * i] & mask) |
+					  (codes[4 * i + 1] & mask) << bits |
 					  (codes[4 * i + 2] & mask) << 2 * bits |
 					  (codes[4 * i + 3] & mask) << 3 * bits);
 	if (m % per)
@@ -76,9 +77,9 @@ void codes_unpack(
 	} else {
 		unsigned per = in_a_byte(bits), mask = (1u << bits) - 1;
 		for (size_t i = 0; i < m; i++)
-			codes[i] = (uint8_t)(from[(first + i) / per] >>
-						    (bits * ((first + i) % per)) &
-					     mask);
+			codes[i] =
+				(uint8_t)(from[(first + i) / per] >> (bits * ((first + i) % per)) &
+					  mask);
 	}
 }
 

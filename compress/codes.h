@@ -19,7 +19,8 @@ size_t codes_sign_bytes(size_t m);
 void codes_pack(const uint8_t *codes, unsigned bits, size_t m, uint8_t *to);
 void codes_pack_signs(const uint8_t *codes, size_t m, uint8_t *to);
 /* m codes from number first on, of total; signs are added by the second. */
-void codes_unpack(const uint8_t *from, unsigned bits, size_t first, size_t m, size_t total, uint8_t *codes);
+void codes_unpack(
+	const uint8_t *from, unsigned bits, size_t first, size_t m, size_t total, uint8_t *codes);
 void codes_unpack_signs(const uint8_t *from, size_t first, size_t m, uint8_t *codes);
 /* What fills the last byte is 0, and (1 bit) the upper halves are. */
 bool codes_clean(const uint8_t *from, unsigned bits, size_t m);

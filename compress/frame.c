@@ -29,8 +29,8 @@ static bool pack_plane(ZSTD_CCtx *z, ZSTD_inBuffer in, ZSTD_outBuffer *room, boo
 static bool pack(ZSTD_CCtx *z, const struct planes *p, ZSTD_outBuffer *room)
 {
 	for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
-		if (ZSTD_isError(ZSTD_CCtx_setParameter(
-			    z, parameters[i].name, parameters[i].value)))
+		if (ZSTD_isError(
+			    ZSTD_CCtx_setParameter(z, parameters[i].name, parameters[i].value)))
 			return false;
 	if (ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(z, p->bytes.len)))
 		return false;

@@ -1,11 +1,14 @@
 #include "compress/places.h"
 
-#define DIRECT 8u    /* gaps that are their own symbols */
+#define DIRECT 8u      /* gaps that are their own symbols */
 #define FIRST_OCTAVE 3 /* the binary logarithm of DIRECT */
 
 /* base: the smallest gap of a symbol; bits: how many low bits it has. */
 #define OCTAVE(e) \
-	{1u << (e), (e)-2}, {5u << ((e)-2), (e)-2}, {6u << ((e)-2), (e)-2}, {7u << ((e)-2), (e)-2}
+	{1u << (e), (e)-2}, {5u << ((e)-2), (e)-2}, {6u << ((e)-2), (e)-2}, \
+	{ \
+		7u << ((e)-2), (e)-2 \
+	}
 static const struct {
 	uint16_t base;
 	uint8_t bits;
@@ -39,15 +42,15 @@ void places_put(const uint16_t *place, uint32_t m, uint8_t *symbol, struct bits_
 	}
 }
 
-bool places_get(const uint8_t *symbol, uint32_t m, uint32_t len, struct bits_in *extra,
-	uint16_t *place)
+bool places_get(
+	const uint8_t *symbol, uint32_t m, uint32_t len, struct bits_in *extra, uint16_t *place)
 {
 	uint32_t next = 0;
 	for (uint32_t i = 0; i < m; i++) {
 		if (symbol[i] >= PLACES_SYMBOLS)
 			return false;
-		uint32_t at = next + symbols[symbol[i]].base +
-			      bits_get(extra, symbols[symbol[i]].bits);
+		uint32_t at =
+			next + symbols[symbol[i]].base + bits_get(extra, symbols[symbol[i]].bits);
 		if (at >= len)
 			return false;
 		place[i] = (uint16_t)at;

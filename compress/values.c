@@ -18,8 +18,8 @@ uint16_t values_scale(double magnitude, uint16_t most)
 	float single = magnitude < (double)values_scale_float(most) ? (float)magnitude
 								    : values_scale_float(most);
 	uint32_t bits = floats_bits(single);
-	uint32_t half = ((uint32_t)1 << (VALUES_SCALE_SHIFT - 1)) - 1 +
-			(bits >> VALUES_SCALE_SHIFT & 1);
+	uint32_t half =
+		((uint32_t)1 << (VALUES_SCALE_SHIFT - 1)) - 1 + (bits >> VALUES_SCALE_SHIFT & 1);
 	uint32_t scale = (bits + half) >> VALUES_SCALE_SHIFT;
 	if (scale < FLOATS_NORMAL >> VALUES_SCALE_SHIFT)
 		return 0;

@@ -53,11 +53,12 @@ enum values {
 
 struct values_row {
 	const char *name;
-	unsigned bits;  /* of a code: 0, 1, 2, 4, 8, 16 or 32; without the sign where that is apart */
-	bool sign;      /* bit 7 of a code (of 0 to 2 bits) is its sign, which is packed apart */
-	bool whole;     /* one group for the vector */
-	bool lossless;  /* what is decoded is what was given, bit for bit */
-	unsigned side;  /* bytes beside the codes of a group, at most VALUES_SIDE_MAX */
+	unsigned
+		bits; /* of a code: 0, 1, 2, 4, 8, 16 or 32; without the sign where that is apart */
+	bool sign;    /* bit 7 of a code (of 0 to 2 bits) is its sign, which is packed apart */
+	bool whole;   /* one group for the vector */
+	bool lossless; /* what is decoded is what was given, bit for bit */
+	unsigned side; /* bytes beside the codes of a group, at most VALUES_SIDE_MAX */
 	/*
 	 * m > 0 finite values v.  codes: m of 1 byte, or of 2 or 4 (little-endian) where bits is 16
 	 * or 32.  side: row->side bytes.
@@ -66,8 +67,8 @@ struct values_row {
 	/* Back; out gets m finite values; m is the whole group, or where row->whole any part of it.
 	 * Refuses what encode does not write: ERR_not_finite (a scale or value that is none),
 	 * ERR_syntax with a sentence.  Codes are below 2^bits. */
-	enum err (*decode)(const uint8_t *codes, size_t m, const uint8_t *side, float *out,
-		struct why *why);
+	enum err (*decode)(
+		const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why);
 };
 
 #define X(number, name, row) extern const struct values_row row;

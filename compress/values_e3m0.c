@@ -7,8 +7,8 @@
 #define SIGN 8u
 
 /* Where the codes 1 to 7 begin. */
-static const float border[7] = {0x1p-7f, 0x1.8p-6f, 0x1.8p-5f, 0x1.8p-4f, 0x1.8p-3f, 0x1.8p-2f,
-	0x1.8p-1f};
+static const float border[7] = {
+	0x1p-7f, 0x1.8p-6f, 0x1.8p-5f, 0x1.8p-4f, 0x1.8p-3f, 0x1.8p-2f, 0x1.8p-1f};
 
 static void encode(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
@@ -28,8 +28,7 @@ static void encode(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 static enum err decode(
 	const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why)
 {
-	static const float power[8] = {
-		0, 0x1p-6f, 0x1p-5f, 0x1p-4f, 0x1p-3f, 0x1p-2f, 0x1p-1f, 1};
+	static const float power[8] = {0, 0x1p-6f, 0x1p-5f, 0x1p-4f, 0x1p-3f, 0x1p-2f, 0x1p-1f, 1};
 	uint16_t scale;
 	enum err err = values_get_scale(side, MOST, &scale, why);
 	if (err)

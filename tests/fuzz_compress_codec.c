@@ -11,7 +11,8 @@ static struct codec_params params_of(const uint8_t *data)
 {
 	static const struct {
 		uint32_t chunk, k;
-	} sizes[] = {{64, 4}, {8, 8}, {1, 1}, {4096, 64}, {65536, 3}, {7, 3}, {256, 24}, {1024, 1000}};
+	} sizes[] = {
+		{64, 4}, {8, 8}, {1, 1}, {4096, 64}, {65536, 3}, {7, 3}, {256, 24}, {1024, 1000}};
 	uint32_t n_values = 0, n_select = 0;
 	while (values_row(n_values + 1))
 		n_values++;
@@ -42,7 +43,8 @@ static size_t check(const struct codec_vector *v)
 		for (uint32_t i = 0; i < c.m; i++) {
 			if (!floats_finite(c.value[i]))
 				abort();
-			if (c.place && (c.place[i] >= c.len || (i > 0 && c.place[i] <= c.place[i - 1])))
+			if (c.place &&
+				(c.place[i] >= c.len || (i > 0 && c.place[i] <= c.place[i - 1])))
 				abort();
 		}
 		next += c.len;

@@ -20,7 +20,8 @@ enum help_compress_kind {
 
 /* The same for the same seed; caller frees. */
 float *help_compress_vector(enum help_compress_kind kind, size_t n, uint64_t seed);
-/* Every selection with every kind of values, and corner cases of chunk and k; 0 when i is too large.
+/* Every selection with every kind of values, and corner cases of chunk and k; 0 when i is too
+ * large.
  */
 int help_compress_params(size_t i, struct codec_params *out);
 /* The refusal has this code, and its sentence this part. */

@@ -49,8 +49,8 @@ static enum err open_copy(const struct codec_params *p, size_t n, const struct b
 	return err;
 }
 
-static void opened(const struct codec_params *p, size_t n, const struct buf *planes,
-	struct codec_vector *out)
+static void opened(
+	const struct codec_params *p, size_t n, const struct buf *planes, struct codec_vector *out)
 {
 	struct why why = {0};
 	if (open_copy(p, n, planes, out, &why))
@@ -91,7 +91,8 @@ static void check_places(const struct codec_params *p, const float *v, const str
 	struct codec_chunk c;
 	assert_int_equal(codec_reader_new(d, &r), ERR_OK);
 	while (codec_reader_next(r, &c)) {
-		uint32_t k = (uint32_t)(((uint64_t)p->k * c.len + p->chunk - 1) / p->chunk), possible = 0;
+		uint32_t k = (uint32_t)(((uint64_t)p->k * c.len + p->chunk - 1) / p->chunk),
+			 possible = 0;
 		uint32_t least_kept = UINT32_MAX, most_left = 0;
 		for (uint32_t i = 0, at = 0; i < c.len; i++) {
 			uint32_t key = floats_magnitude(v[c.first + i]);
@@ -109,7 +110,8 @@ static void check_places(const struct codec_params *p, const float *v, const str
 	codec_reader_free(r);
 }
 
-static void check_expanded(const struct codec_params *p, const float *v, const struct codec_vector *d)
+static void check_expanded(
+	const struct codec_params *p, const float *v, const struct codec_vector *d)
 {
 	float *got = alloc_must_zero(d->n, sizeof *got), *sum = alloc_must_zero(d->n, sizeof *sum);
 	assert_int_equal(codec_expand(d, got), ERR_OK);
@@ -390,7 +392,8 @@ static void words_of_a_spec_are_checked(void **state)
 	assert_int_equal(find("top", "two", false, 4096, 64, 0, &p, &why), ERR_unsupported);
 	help_compress_told(&why, ERR_unsupported, "knows: all topk randk threshold");
 	assert_int_equal(find("topk", "three", false, 4096, 64, 0, &p, &why), ERR_unsupported);
-	help_compress_told(&why, ERR_unsupported, "no values \"three\"; this program knows: f32 bf16");
+	help_compress_told(
+		&why, ERR_unsupported, "no values \"three\"; this program knows: f32 bf16");
 	assert_int_equal(find("topk", "two", false, 65537, 64, 0, &p, &why), ERR_range);
 	assert_int_equal(find("topk", "two", false, 0, 0, 0, &p, &why), ERR_range);
 	assert_int_equal(find("topk", "two", false, 64, 65, 0, &p, &why), ERR_range);

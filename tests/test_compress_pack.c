@@ -1,4 +1,5 @@
-/* Bits, places, codes, zstd frames, and how close all of it comes to the entropy of what is sent. */
+/* Bits, places, codes, zstd frames, and how close all of it comes to the entropy of what is sent.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +143,8 @@ static void codes_come_back(void **state)
 	uint8_t codes[4 * MOST], packed[4 * MOST + 1], signs[MOST], back[4 * MOST];
 	for (size_t b = 0; b < sizeof bits / sizeof bits[0]; b++)
 		for (size_t m = 0; m <= MOST; m++) {
-			size_t width = bits[b] > 8 ? bits[b] / 8 : 1, bytes = codes_bytes(bits[b], m);
+			size_t width = bits[b] > 8 ? bits[b] / 8 : 1,
+			       bytes = codes_bytes(bits[b], m);
 			bool sign = bits[b] <= 2;
 			for (size_t i = 0; i < m * width; i++) {
 				uint32_t x = rng_u32(b, m, i);
@@ -159,7 +161,8 @@ static void codes_come_back(void **state)
 				codes_unpack(packed, bits[b], first, m - first, m, back);
 				if (sign)
 					codes_unpack_signs(signs, first, m - first, back);
-				assert_memory_equal(back, codes + first * width, (m - first) * width);
+				assert_memory_equal(
+					back, codes + first * width, (m - first) * width);
 			}
 			if (bits[b] < 8 && bytes > 0) {
 				packed[bytes - 1] |= 0x80;
