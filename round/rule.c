@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "compress/dct.h"
 #include "compress/floats.h"
-#include "round/sums.h"
+#include "round/weighed.h"
 
 static const struct rule_row *const rows[] = {
 #define X(name) &rule_##name,
@@ -66,17 +66,21 @@ enum err rule_apply(const struct rule_params *p, const struct rule_input *inputs
 {
 	if (count == 0)
 		return ERR_OK;
-	struct sums *sums = NULL;
-	struct sums_chunk c;
-	enum err err = sums_new(p, inputs, count, state->n, &sums, why);
-	while (!err && sums_next(sums, &c)) {
+	struct weighed w;
+	struct merge *m = NULL;
+	struct merge_chunk c;
+	enum err err = weighed_init(p, inputs, count, state->n, &w, why);
+	if (!err)
+		err = merge_new(&w.config, &m, why);
+	while (!err && merge_next(m, &c)) {
 		if (inputs[0].vector->params.dct)
-			dct_inverse_double(c.delta, (uint32_t)c.n);
-		const struct rule_block b = {c.n, c.delta, state->params + c.first,
+			dct_inverse_double(c.value, c.len);
+		const struct rule_block b = {c.len, c.value, state->params + c.first,
 			state->momentum ? state->momentum + c.first : NULL};
 		p->row->step(p, &b);
 		err = check_block(&b, c.first, why);
 	}
-	sums_free(sums);
+	merge_free(m);
+	weighed_release(&w);
 	return err;
 }
