@@ -114,6 +114,8 @@ static void train(struct member *m)
 	m->status.round = m->plan.round;
 	m->status.steps = m->plan.steps;
 	m->status.steps_done = 0;
+	m->cut_bytes = 0;
+	member_rate_pick(m);
 	worker_train(m->worker, &m->plan);
 }
 

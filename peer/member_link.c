@@ -159,6 +159,7 @@ static void on_object(struct member *m, struct link_event *e)
 	link_answer(m->link, e->key, e->ref, err, err ? why.text : NULL);
 	if (err)
 		return;
+	m->rate.peers = record.entry.count;
 	uint64_t sequence = record.entry.sequence;
 	record_release(&record);
 	/* What finds no room, or is there already, is not missed. */
@@ -252,8 +253,14 @@ void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 	case LINK_lost:
 	case LINK_waiting: unlinked(m, e); break;
 	case LINK_message: on_message(m, e, now); break;
-	case LINK_object: on_object(m, e); break;
-	case LINK_delivered: on_delivered(m, e->ref); break;
+	case LINK_object:
+		member_rate_object(m, e, now);
+		on_object(m, e);
+		break;
+	case LINK_delivered:
+		member_rate_object(m, e, now);
+		on_delivered(m, e->ref);
+		break;
 	case LINK_declined: on_declined(m, e); break;
 	case LINK_clone: break; /* the coordinator hears of those, and refuses */
 	}

@@ -8,7 +8,9 @@
 #include "net/link_event.h"
 #include "peer/dataset.h"
 #include "peer/fetch.h"
+#include "compress/rate.h"
 #include "peer/inbox.h"
+#include "peer/linkspeed.h"
 #include "peer/member.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
@@ -83,6 +85,11 @@ struct member {
 	bool ended;       /* the run has; what it led to is still to be applied */
 	uint64_t ended_ns;
 
+	/* ---- how large contributions get (member_rate.c) */
+	struct rate_ask rate;      /* what is known of it */
+	struct linkspeed up, down; /* as contributions and records went */
+	uint64_t cut_bytes;        /* of the contributions to the round, as they travel */
+
 	/* ---- what is shown of all this (member_show.c) */
 	struct statusfile status;
 	shoal_heartbeat heartbeat; /* as it was told last */
@@ -113,6 +120,14 @@ void member_fetch(struct member *m, enum fetch_job job); /* starts one; member_f
 void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now);
 void member_link_event(struct member *m, struct link_event *e, uint64_t now);
 void member_work_result(struct member *m, struct worker_result *r);
+
+/* A contribution was delivered, or a record came in. */
+void member_rate_object(struct member *m, const struct link_event *e, uint64_t now);
+/* All contributions to the round were cut. */
+void member_rate_cut(struct member *m);
+/* Before training: how much of a chunk the next cut keeps.  In rounds of fixed steps that never
+ * varies: their outcome must not depend on links. */
+void member_rate_pick(struct member *m);
 
 /* State and reason as they follow from the above: to heartbeats, status file, log and progress. */
 void member_show(struct member *m, uint64_t now);

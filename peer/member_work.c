@@ -5,6 +5,7 @@
 /* Sent, unless the round was closed while it was cut: then it travels with the next one. */
 static void on_contribution(struct member *m, struct worker_result *r)
 {
+	m->cut_bytes += r->len;
 	if (r->round != m->head.round + 1 || m->applying || !m->link)
 		return;
 	struct shared *bytes = shared_new(r->bytes, r->len);
@@ -134,6 +135,8 @@ void member_work_result(struct member *m, struct worker_result *r)
 	case WORKER_trained:
 		m->training = false;
 		figures(m, r);
+		if (r->steps)
+			member_rate_cut(m);
 		break;
 	case WORKER_validated: on_validated(m, r); break;
 	case WORKER_applied: on_applied(m, r); break;

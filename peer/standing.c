@@ -46,6 +46,7 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 	if (!e)
 		e = trainer_new(&how, &s->trainer, why);
 	if (!e) {
+		standing_keep(s, 0);
 		s->n_shards = trainer_shards(s->trainer);
 		e = take_memory(s, why);
 	}
@@ -314,6 +315,7 @@ static enum err cut_one(
 	planes_init(&planes, codec_bound(&s->exchange.codec, trainer_count(s->trainer, shard)));
 	trainer_read(s->trainer, shard, PARAMS_value, s->w);
 	const uint64_t seed = contribution_seed(&says->run, says->round, shard);
+	feedback_keep(f->feedback, s->k);
 	enum err e = feedback_cut(f->feedback, seed, s->w, &planes, why);
 	f->says = *says;
 	f->says.shard = shard;
@@ -344,6 +346,11 @@ enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t step
 	if (e)
 		forget(s);
 	return e;
+}
+
+void standing_keep(struct standing *s, uint32_t k)
+{
+	s->k = k ? k : s->exchange.codec.k;
 }
 
 const uint8_t *standing_sent(const struct standing *s, uint32_t shard, size_t *len)

@@ -71,6 +71,8 @@ enum err standing_step(struct standing *s, const struct plan *plan, uint64_t ste
 /* Cut all shards after so many steps of the plan.  After a failure it stands nowhere. */
 enum err standing_cut(
 	struct standing *s, const struct plan *plan, uint64_t steps, struct why *why) MUST_CHECK;
+/* How many values of a chunk the cuts from now on keep, from 1 to the spec's; 0: the spec's. */
+void standing_keep(struct standing *s, uint32_t k);
 /* The contribution to a shard that is in flight, sealed; NULL when there is none.  Borrowed until
  * the next call that is not const. */
 const uint8_t *standing_sent(const struct standing *s, uint32_t shard, size_t *len);

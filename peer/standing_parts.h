@@ -29,6 +29,7 @@ struct standing {
 	bool confirmed; /* a head was signed for where the ledger is */
 	bool moved;     /* W has steps that were not cut */
 	uint64_t listed;
+	uint32_t k; /* what a cut keeps of a chunk */
 	struct statefile_series series;
 	char *dir;
 	uint64_t *sequences; /* of one step */

@@ -26,6 +26,7 @@ enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 	X(text, coordinator) \
 	X(text, reason) \
 	X(text, last_refusal) \
+	X(text, rate) \
 	X(u32, member) \
 	X(u64, round) \
 	X(u64, steps_done) \

@@ -18,6 +18,7 @@ struct statusfile {
 	char run[65], name[65], state[16], coordinator[128];
 	char reason[STATUSFILE_TEXT]; /* why it idles; empty while it works */
 	char last_refusal[STATUSFILE_TEXT];
+	char rate[STATUSFILE_TEXT]; /* how large contributions get, and why; empty: not varied */
 	uint32_t member;
 	uint64_t round, steps_done, steps, sequence;
 	uint64_t tokens; /* trained here and listed by the ledger since this process began */

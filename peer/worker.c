@@ -32,6 +32,7 @@ struct worker {
 	bool save_last; /* set before stop */
 	atomic_bool stop;
 	atomic_ullong tickets, abandoned;
+	atomic_uint k; /* of the next cut */
 };
 
 /* ---- results */
@@ -235,10 +236,12 @@ static enum err train(struct worker *w, struct work *work, struct why *why)
 	w->ticket = job->ticket;
 	while (!e && go_on(w, work))
 		e = step(w, work, why);
-	if (e == ERR_interrupted || (!e && unwanted(w)))
+	if (e == ERR_interrupted || (!e && unwanted(w))) {
 		work->steps = 0;
-	else if (!e && work->steps)
+	} else if (!e && work->steps) {
+		standing_keep(w->standing, atomic_load(&w->k));
 		e = standing_cut(w->standing, &job->plan, work->steps, why);
+	}
 	w->ticket = 0;
 	return e == ERR_interrupted ? ERR_OK : e;
 }
@@ -337,6 +340,15 @@ void worker_free(struct worker *w, bool save_last)
 	free(w);
 }
 
+uint64_t worker_params(const struct worker *w)
+{
+	const struct trainer *t = standing_trainer(w->standing);
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < trainer_shards(t); i++)
+		n += trainer_count(t, i);
+	return n;
+}
+
 void worker_describe(const struct worker *w, char *out, size_t size)
 {
 	trainer_describe(standing_trainer(w->standing), out, size);
@@ -369,6 +381,11 @@ void worker_apply(struct worker *w, struct standing_record *records, size_t n,
 	job->head = *head;
 	job->roster = roster;
 	mailbox_put(w->jobs, &job->mail);
+}
+
+void worker_keep(struct worker *w, uint32_t k)
+{
+	atomic_store(&w->k, k);
 }
 
 void worker_abandon(struct worker *w)

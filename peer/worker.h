@@ -40,6 +40,7 @@ enum err worker_new(
  * thread.  save: what was applied and not saved yet is saved; a later start needs it not, since the
  * ledger leads there again, but whoever looks into the folder does.  NULL-safe. */
 void worker_free(struct worker *w, bool save);
+uint64_t worker_params(const struct worker *w); /* of all shards */
 void worker_describe(const struct worker *w, char *out, size_t size);
 
 /* ---- jobs, done in order; each has one last result: started, trained, applied or failed */
@@ -52,6 +53,8 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
  * trained.  With steps 0 nothing but the validation is done; a plan that was answered already only
  * has its contributions handed over again. */
 void worker_train(struct worker *w, const struct plan *plan);
+/* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
+void worker_keep(struct worker *w, uint32_t k);
 /* The next records, in order, on the way to head (as standing_apply); takes the array and its
  * bytes (each from malloc).  The roster is borrowed until the result. */
 void worker_apply(struct worker *w, struct standing_record *records, size_t n,

@@ -1,4 +1,5 @@
 #include "round/feedback.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct feedback {
 	float *e;   /* NULL when vectors are parameters */
 	float *cut; /* c, while something is in flight */
 	bool in_flight;
+	uint32_t k;               /* of the next cut */
 	struct codec_vector sent; /* C, where there is an e */
 };
 
@@ -28,6 +30,7 @@ enum err feedback_new(const struct feedback_config *config, const float *g, stru
 {
 	struct feedback *f = alloc_must_zero(1, sizeof *f);
 	f->how = *config;
+	f->k = config->codec.k;
 	f->base = alloc_try(config->n, sizeof *f->base);
 	f->cut = alloc_try(config->n, sizeof *f->cut);
 	if (keeps_error(f))
@@ -82,6 +85,7 @@ static enum err encode(
 	struct feedback *f, uint64_t seed, const float *v, struct planes *planes, struct why *why)
 {
 	struct codec_params codec = f->how.codec;
+	codec.k = f->k;
 	if (select_row(codec.select)->takes_seed)
 		codec.seed = seed;
 	enum err err = codec_encode(&codec, v, f->how.n, NULL, planes, why);
@@ -117,6 +121,12 @@ enum err feedback_cut(
 bool feedback_in_flight(const struct feedback *f)
 {
 	return f->in_flight;
+}
+
+void feedback_keep(struct feedback *f, uint32_t k)
+{
+	assert(k >= 1 && k <= f->how.codec.k);
+	f->k = k;
 }
 
 /* ---- the join */

@@ -39,6 +39,8 @@ void feedback_free(struct feedback *f); /* NULL-safe */
 enum err feedback_cut(struct feedback *f, uint64_t seed, const float *w, struct planes *planes,
 	struct why *why) MUST_CHECK;
 bool feedback_in_flight(const struct feedback *f);
+/* How many values of a chunk the cuts from now on keep, from 1 to the codec's k; at first that. */
+void feedback_keep(struct feedback *f, uint32_t k);
 
 /* The round's update has been applied and G is now g.  Joins W to it, in place.  accepted: the
  * ledger lists what was in flight; else it was late or refused, and travels with the next one.

@@ -25,6 +25,7 @@ static struct statusfile example(void)
 		.coordinator = "::1",
 		.reason = "",
 		.last_refusal = "wrong_round: too late",
+		.rate = "k 32 of 4096, two",
 		.member = UINT32_MAX,
 		.round = 12,
 		.steps_done = 3,
@@ -52,6 +53,7 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(t.coordinator, s.coordinator);
 	assert_string_equal(t.reason, s.reason);
 	assert_string_equal(t.last_refusal, s.last_refusal);
+	assert_string_equal(t.rate, s.rate);
 	assert_true(t.member == s.member && t.round == s.round && t.steps_done == s.steps_done);
 	assert_true(t.steps == s.steps && t.sequence == s.sequence && t.tokens == s.tokens);
 	assert_true(t.tokens_per_s == s.tokens_per_s && t.loss == s.loss);

@@ -132,7 +132,8 @@ static void what_was_trained_is_sent_or_kept(void **state)
 	}
 }
 
-/* To the rounding of single floats: e + accepted(C) = beta e + (base - c). */
+/* To the rounding of single floats: e + accepted(C) = beta e + (base - c), however much a cut
+ * keeps. */
 static void the_error_is_what_was_not_listed(void **state)
 {
 	(void)state;
@@ -146,7 +147,9 @@ static void the_error_is_what_was_not_listed(void **state)
 		train(w, round);
 		for (size_t i = 0; i < N; i++)
 			e[i] = 0.95 * e[i] + ((double)g[i] - (double)w[i]);
+		feedback_keep(f, round % 3 ? topk.k : 5);
 		cut(f, &topk, w, &sent);
+		assert_int_equal(sent.params.k, round % 3 ? topk.k : 5);
 		if (round % 4 != 1)
 			add(e, &sent, -1);
 		assert_int_equal(feedback_join(f, round % 4 != 1, g, w), ERR_OK);
