@@ -181,8 +181,7 @@ static void explain_first(
 		struct words w = cost_words(ask, rung, way);
 		snprintf(why, RATE_TEXT, "%s, as the spec says: %s %s", name, w.amount, w.of);
 	} else {
-		snprintf(why, RATE_TEXT,
-			"%s, as the spec says: how fast the link is has not been measured yet",
+		snprintf(why, RATE_TEXT, "%s, as the spec says: the link's speed is not known yet",
 			name);
 	}
 }

@@ -337,6 +337,28 @@ static const char *make_run(const char **state)
 	return dir;
 }
 
+/* GPT-2 of 124 M parameters, 16 peers, rounds of a minute: what 2 Mbit/s leave of k. */
+static void inspect_rates(void **state)
+{
+	(void)state;
+	const char *gpt2 = "configs/gpt2-124m.json";
+	struct proc *p = PROC_RUN(0, WAIT, TOOL, "inspect", "rate", gpt2, "--round", "60", "--up",
+		"2M", "--peers", "16");
+	holds(proc_out(p), "124,439,808 parameters, codec topk 64/4096 two, 16 peers");
+	holds(proc_out(p), ">     32  two        0.0884     1.4145       5.50          -");
+	holds(proc_out(p), "k 32 of 4096, two: 64 would take 9.6 s of a 60 s round at 2 Mbit/s up; "
+			   "32 takes 5.5 s");
+	p = PROC_RUN(0, WAIT, TOOL, "inspect", "rate", gpt2, "round.mode=timed", "round.steps=null",
+		"round.seconds=600", "--down=20M", "--peers=100", "codec.values=f32",
+		"--any-values");
+	holds(proc_out(p), "rounds of 600 s, of which a transfer may take 60 s");
+	holds(proc_out(p), ">     32  two ");
+	p = PROC_RUN(0, WAIT, TOOL, "inspect", "rate", gpt2, "--round=1h", "--quota=20G");
+	holds(proc_out(p), "for which the quota leaves 29.8 MB");
+	REFUSES(2, "say how long with --round", "inspect", "rate", DEMO);
+	REFUSES(1, "no rule \"best\"", "inspect", "rate", gpt2, "--round=9", "outer.rule=best");
+}
+
 static void inspect_states(void **state)
 {
 	(void)state;
@@ -487,6 +509,7 @@ int main(void)
 		cmocka_unit_test_teardown(refuse_to_prepare, proc_teardown),
 		cmocka_unit_test_teardown(inspect_specs, proc_teardown),
 		cmocka_unit_test_teardown(inspect_models, proc_teardown),
+		cmocka_unit_test_teardown(inspect_rates, proc_teardown),
 		cmocka_unit_test_teardown(inspect_states, proc_teardown),
 		cmocka_unit_test_teardown(export_for_others, proc_teardown),
 		cmocka_unit_test_teardown(export_folders, proc_teardown),

@@ -151,8 +151,8 @@ static void test_pick(void **state)
 {
 	(void)state;
 	struct rate_ask ask = ask_of(0, 0, 16);
-	assert_int_equal(pick(&ask, "k 64 of 4096, two, as the spec says: how fast the link is has "
-				    "not been measured yet"),
+	assert_int_equal(pick(&ask, "k 64 of 4096, two, as the spec says: the link's speed is "
+				    "not known yet"),
 		64);
 	ask = ask_of(20e6, 0, 16);
 	assert_int_equal(
