@@ -28,25 +28,16 @@ for seed in ${SEEDS:-1 2 3}; do
 		[ -s "$dir/$id-$row-$seed.json" ] || echo "$row $seed" >>$todo
 	done
 done
-all=$(wc -l <$todo) start=$(date +%s)
-one() { # one ROW SEED
-	"$study" run $dir/spec.json $dir/data "$1" "$2" "$dir/$id-$1-$2.tmp" >/dev/null && mv "$dir/$id-$1-$2.tmp" "$dir/$id-$1-$2.json" ||
-		{ echo "study: failed: row $1, seed $2"; exit 1; }
+: >$dir/done
+export study dir id all=$(wc -l <$todo) start=$(date +%s)
+# One row and seed; what is written counts only when it is whole.
+xargs -r -n 2 -P "${JOBS:-$(nproc)}" sh -c '
+	out=$dir/$id-$1-$2
+	"$study" run $dir/spec.json $dir/data "$1" "$2" "$out.tmp" >/dev/null && mv "$out.tmp" "$out.json" ||
+		{ echo "study: failed: row $1, seed $2"; exit 255; }
 	echo >>$dir/done
 	n=$(wc -l <$dir/done) passed=$(($(date +%s) - start))
-	echo "$(date +%T) $n of $all: row $1, seed $2; $((passed * (all - n) / n)) s to go"
-}
-: >$dir/done
-jobs=${JOBS:-$(nproc)} running=0
-while read -r row seed; do
-	if [ $running -ge "$jobs" ]; then
-		wait -n 2>/dev/null || wait
-		running=$((running - 1))
-	fi
-	one "$row" "$seed" &
-	running=$((running + 1))
-done <$todo
-wait
+	echo "$(date +%T) $n of $all: row $1, seed $2; about $((passed * (all - n) / n)) s to go"' one <$todo || exit 1
 printf '[\n' >$dir/all
 first=1
 for f in $dir/$id-*-*.json; do
