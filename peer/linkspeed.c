@@ -14,7 +14,7 @@ void linkspeed_add(struct linkspeed *l, const struct linkspeed_burst *object)
 	last->ended_ns = object->ended_ns;
 	if (object->began_ns < last->began_ns)
 		last->began_ns = object->began_ns;
-	if (object->idle_ns < last->idle_ns) // a round trip is longer behind the burst's own bytes
+	if (object->idle_ns < last->idle_ns)
 		last->idle_ns = object->idle_ns;
 }
 

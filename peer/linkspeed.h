@@ -1,15 +1,16 @@
 /*
  * How fast a link is one way, from what went over it anyway.  Objects that overlap in time are one
  * burst: its bytes, and the time from the first byte to the last answer less the round trips in
- * which nothing moves.  The best of the last few bursts counts: a busy disk or a pause at the other
- * side makes a burst look slower than the link, nothing makes it look faster.  Small bursts say
- * less than the link can do, and then it is for small ones that the figure is used.  Pure.
+ * which nothing moves.  The better of the last two bursts counts: a busy disk or a pause at the
+ * other side makes one burst look slower than the link, and a link that has become slow is known
+ * after two.  Small bursts say less than the link can do, and then it is for small ones that the
+ * figure is used.  Pure.
  */
 #ifndef PEER_LINKSPEED_H
 #define PEER_LINKSPEED_H
 #include <stdint.h>
 
-#define LINKSPEED_BURSTS 3
+#define LINKSPEED_BURSTS 2
 
 struct linkspeed_burst {
 	uint64_t bytes, began_ns, ended_ns; /* bytes 0: none */

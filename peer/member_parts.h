@@ -88,6 +88,7 @@ struct member {
 	/* ---- how large contributions get (member_rate.c) */
 	struct rate_ask rate;      /* what is known of it */
 	struct linkspeed up, down; /* as contributions and records went */
+	uint64_t rtt_ns;           /* the shortest round trip; 0: not measured yet */
 	uint64_t cut_bytes;        /* of the contributions to the round, as they travel */
 
 	/* ---- what is shown of all this (member_show.c) */

@@ -21,11 +21,14 @@ static bool begin(struct member *m)
 void member_rate_object(struct member *m, const struct link_event *e, uint64_t now)
 {
 	bool up = e->mail.kind == LINK_delivered;
+	/* The least ever: behind a burst's own bytes a round trip is longer. */
+	if (e->rtt_ns && (!m->rtt_ns || e->rtt_ns < m->rtt_ns))
+		m->rtt_ns = e->rtt_ns;
 	const struct linkspeed_burst object = {.bytes = e->size,
 		.began_ns = now > e->taken_ns ? now - e->taken_ns : 0,
 		.ended_ns = now,
 		/* begin waits for its credit, and what is sent for its answer, too */
-		.idle_ns = up ? 2 * e->rtt_ns : e->rtt_ns};
+		.idle_ns = up ? 2 * m->rtt_ns : m->rtt_ns};
 	linkspeed_add(up ? &m->up : &m->down, &object);
 }
 
