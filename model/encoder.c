@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
-#include "model/merge.h"
+#include "model/merges.h"
 #include "model/tokenizer_in.h"
 
 #define SLOTS (1u << 15)
@@ -80,7 +80,7 @@ static enum err make(
 	for (size_t i = 0; i < len; i++)
 		id[i] = e->t->byte_id[piece[i]];
 	*n = len;
-	return merge_ids(&e->t->pairs, id, n);
+	return merges_apply(&e->t->pairs, id, n);
 }
 
 static enum err put_piece(

@@ -11,7 +11,8 @@
 
 #define REST \
 	"\"train\":{\"batch\":6,\"lr\":1,\"total_tokens\":100},\"round\":{\"mode\":\"timed\"," \
-	"\"seconds\":60},\"outer\":{\"rule\":\"diloco\"},\"codec\":{\"select\":\"all\",\"values\":\"int8\"}}"
+	"\"seconds\":60},\"outer\":{\"rule\":\"diloco\"},\"codec\":{\"select\":\"all\"," \
+	"\"values\":\"int8\"}}"
 
 /* A spec with this model; mistakes (may be NULL) get the line of each. */
 static struct spec *with_model(const char *model, struct buf *mistakes)

@@ -3,8 +3,8 @@
  * there the leftmost becomes one id, again and again.  Short pieces are scanned for it; long ones
  * keep a heap, so that the cost is n log n.
  */
-#ifndef MODEL_MERGE_H
-#define MODEL_MERGE_H
+#ifndef MODEL_MERGES_H
+#define MODEL_MERGES_H
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
@@ -12,6 +12,6 @@
 
 /* Merges the n ids in place; *n becomes how many are left.  0 < n < 2^31.  ERR_nomem leaves all as
  * it was. */
-enum err merge_ids(const struct pairs *p, uint32_t *id, size_t *n) MUST_CHECK;
+enum err merges_apply(const struct pairs *p, uint32_t *id, size_t *n) MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-#include "model/merge.h"
+#include "model/merges.h"
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -141,7 +141,7 @@ static enum err merge_long(const struct pairs *p, uint32_t *id, size_t *n)
 	return e;
 }
 
-enum err merge_ids(const struct pairs *p, uint32_t *id, size_t *n)
+enum err merges_apply(const struct pairs *p, uint32_t *id, size_t *n)
 {
 	if (*n > SHORT_MAX)
 		return merge_long(p, id, n);
