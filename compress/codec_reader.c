@@ -100,10 +100,12 @@ static enum err read_values(struct codec_reader *r, uint32_t m, struct why *why)
 	for (unsigned byte = 0; byte < r->row->side; byte++)
 		r->group[byte] = r->side[byte * groups + group];
 	if (m == 0) {
-		for (unsigned byte = 0; byte < r->row->side && !r->row->whole; byte++)
+		bool nothing = !r->row->whole || r->count == 0; // in the whole group
+		for (unsigned byte = 0; byte < r->row->side && nothing; byte++)
 			if (r->group[byte])
 				return err_why(why, ERR_syntax,
-					"chunk %zu keeps nothing and has a scale", r->chunk);
+					"chunk %zu keeps nothing and has a scale or means",
+					r->chunk);
 		return ERR_OK;
 	}
 	codes_unpack(r->codes, r->row->bits, r->at, m, r->count, r->code);
