@@ -44,6 +44,7 @@ static const struct row rows[] = {
 	{"two-64", "topk", "two", false, 4096, 64, "sparseloco", 1, 0},
 	{"two-128", "topk", "two", false, 4096, 128, "sparseloco", 1, 0},
 	{"two-512", "topk", "two", false, 4096, 512, "sparseloco", 1, 0},
+	{"sign-64", "topk", "sign", false, 4096, 64, "sparseloco", 1, 0},
 	{"Q2-32", "topk", "mean2", false, 4096, 32, "sparseloco", 1.5, 0},
 	{"Q2-64", "topk", "mean2", false, 4096, 64, "sparseloco", 1.5, 0},
 	{"Q2-128", "topk", "mean2", false, 4096, 128, "sparseloco", 1.5, 0},
