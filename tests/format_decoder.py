@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """A second decoder of compressed vectors, written from compress/FORMAT.md and nothing else, to be read beside it.
 
-    format_decoder.py FOLDER                                             every file of FOLDER/good.txt and FOLDER/bad.txt
-    format_decoder.py FILE N SELECTION VALUES DCT CHUNK K THRESHOLD      the N floats of one file
+    format_decoder.py FOLDER                                        every file of FOLDER/good.txt and FOLDER/bad.txt
+    format_decoder.py FILE N SELECTION VALUES DCT CHUNK K THRESHOLD the N floats of one file
 
 FILE.frame is a frame, FILE.planes the planes alone.  It is slow and plain.  A float is held as a Python float, which is
-IEEE double precision: single() rounds one to single precision, and what is rounded after every operation of singles is
-single-precision arithmetic (a double holds any sum or product of two singles, or rounds it where that does no harm).
+IEEE double precision: single() rounds one to single precision.  A product of two singles is exact in a double, so that
+single(a * b) is what single precision gives.  Refusals carry the codes that compress/codec.h and frame.h promise.
 """
 import collections
 import ctypes
@@ -17,8 +17,6 @@ import shutil
 import struct
 import subprocess
 import sys
-
-N_MAX, CHUNK_MAX = 1 << 31, 65536
 
 
 class Refused(Exception):
@@ -142,10 +140,10 @@ def read_header(planes, spec, n):
     need(version == 2, "version", f"the planes have version {version}")
     need((select, values, dct) == (SELECTIONS[spec.select], VALUES[spec.values].number, spec.dct), "unsupported",
          "the planes are of other stages")
+    need(seed == 0 or spec.select == "randk", "syntax", "a seed where none is used")
     agreed = struct.unpack("<I", struct.pack("<f", spec.threshold))[0]
     need((chunk, threshold, size) == (spec.chunk, agreed, n), "shape", "chunk, threshold or n is another")
     need(1 <= k <= spec.k and (k == chunk or spec.select != "all"), "shape", "k is not what was agreed on")
-    need(seed == 0 or spec.select == "randk", "syntax", "a seed where none is used")
     return spec._replace(k=k, seed=seed)
 
 
