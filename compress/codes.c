@@ -62,6 +62,38 @@ void codes_pack_signs(const uint8_t *codes, size_t m, uint8_t *to)
 		to[i / 8] |= (uint8_t)(codes[i] >> 7 << i % 8);
 }
 
+static void unpack_one(const uint8_t *from, unsigned bits, size_t at, uint8_t *code)
+{
+	size_t per = in_a_byte(bits);
+	*code = (uint8_t)(from[at / per] >> (bits * (at % per)) & ((1u << bits) - 1));
+}
+
+/* Whole bytes: loops that compilers do sixteen bytes at a time. */
+static void unpack_whole(const uint8_t *from, unsigned bits, size_t bytes, uint8_t *codes)
+{
+	uint8_t mask = (uint8_t)((1u << bits) - 1);
+	if (bits == 4)
+		for (size_t i = 0; i < bytes; i++) {
+			codes[2 * i] = from[i] & mask;
+			codes[2 * i + 1] = from[i] >> 4;
+		}
+	else
+		for (size_t i = 0; i < bytes; i++)
+			for (unsigned j = 0; j < 4; j++)
+				codes[4 * i + j] = (uint8_t)(from[i] >> bits * j & mask);
+}
+
+static void unpack_part(const uint8_t *from, unsigned bits, size_t first, size_t m, uint8_t *codes)
+{
+	size_t per = in_a_byte(bits), i = 0;
+	for (; i < m && (first + i) % per != 0; i++)
+		unpack_one(from, bits, first + i, codes + i);
+	size_t bytes = (m - i) / per;
+	unpack_whole(from + (first + i) / per, bits, bytes, codes + i);
+	for (i += bytes * per; i < m; i++)
+		unpack_one(from, bits, first + i, codes + i);
+}
+
 void codes_unpack(
 	const uint8_t *from, unsigned bits, size_t first, size_t m, size_t total, uint8_t *codes)
 {
@@ -75,11 +107,7 @@ void codes_unpack(
 			for (size_t i = 0; i < m; i++)
 				codes[i * width + b] = from[b * total + first + i];
 	} else {
-		unsigned per = in_a_byte(bits), mask = (1u << bits) - 1;
-		for (size_t i = 0; i < m; i++)
-			codes[i] =
-				(uint8_t)(from[(first + i) / per] >> (bits * ((first + i) % per)) &
-					  mask);
+		unpack_part(from, bits, first, m, codes);
 	}
 }
 

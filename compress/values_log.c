@@ -1,3 +1,4 @@
+#include <string.h>
 #include "compress/floats.h"
 #include "compress/values.h"
 
@@ -140,26 +141,29 @@ static const float power[STEPS] = {
 };
 
 struct kind {
-	int most;      /* the largest code without its sign */
-	int stride;    /* in the table: 8 rho */
-	double middle; /* e^-(rho / 2) */
+	int most;          /* the largest code without its sign */
+	int stride;        /* in the table: 8 rho */
+	double per_octave; /* codes: ln 2 / rho */
+	double middle;     /* e^-(rho / 2) */
 };
-static const struct kind log8 = {127, 1, 0x1.e0fabfbc702a4p-1}; // e^-(1/16)
-static const struct kind log4 = {7, 4, 0x1.8ebef9eac820bp-1};   // e^-(1/4)
+static const struct kind log8 = {127, 1, 0x1.62e42fefa39efp+2, 0x1.e0fabfbc702a4p-1}; // e^-(1/16)
+static const struct kind log4 = {7, 4, 0x1.62e42fefa39efp+0, 0x1.8ebef9eac820bp-1};   // e^-(1/4)
 
-/* How many codes' borders x (at most about 1) has reached. */
+/*
+ * How many codes' borders x (from 0 to about 1) has reached.  The bits of a double, less those of
+ * 1, are 2^52 times its logarithm to base 2 or, at most, 0.087 less than that, which is less than
+ * half a code.  So the code is one of two, and the border between them decides; 0.49 instead of a
+ * half leaves room for what is rounded.
+ */
 static int code_of(const struct kind *k, double x)
 {
-	int below = 0, most = k->most;
-	while (below < most) {
-		int middle = (below + most) / 2;
-		// The border between codes middle and middle + 1.
-		if (x >= (double)power[(k->most - 1 - middle) * k->stride] * k->middle)
-			below = middle + 1;
-		else
-			most = middle;
-	}
-	return below;
+	int64_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	double octaves = (double)((int32_t)(bits >> 32) - 0x3ff00000) * 0x1p-20;
+	int code = (int)(k->most + 0.49 + octaves * k->per_octave);
+	code = code < 0 ? 0 : code < k->most ? code : k->most - 1;
+	double border = (double)power[(k->most - 1 - code) * k->stride] * k->middle;
+	return code + (x >= border);
 }
 
 static void encode(const struct kind *k, const float *v, size_t m, uint8_t *codes, uint8_t *side)
