@@ -19,33 +19,38 @@ if [ ! -s $dir/text ]; then
 fi
 "$bin/shoal-coordinator" prepare $dir/text --out $dir/data --spec configs/study.json --write-spec $dir/spec.json \
 	>$dir/prepare.out || { echo "study: failed: the text could not be prepared (see above)"; exit 1; }
-id=$(sha256sum <$dir/spec.json | cut -c1-12) # results of another spec are not mixed with these
+"$study" list >$dir/rows || exit 1
+# Results of another spec, or of a row that was made otherwise, have other names.
+while read -r row made; do
+	id=$({ cat $dir/spec.json; echo "$made"; } | sha256sum | cut -c1-12)
+	echo "$row $dir/$row-$id"
+done <$dir/rows >$dir/names
 
-todo=$dir/todo
-: >$todo
+awk -v pattern="${ROWS:-}" '$1 ~ pattern' $dir/names >$dir/picked
+[ -s $dir/picked ] || { echo "study: failed: no row's name holds \"$ROWS\"; see $dir/rows"; exit 1; }
 for seed in ${SEEDS:-1 2 3}; do
-	for row in $("$study" list | grep -e "${ROWS:-}"); do
-		[ -s "$dir/$id-$row-$seed.json" ] || echo "$row $seed" >>$todo
-	done
-done
+	while read -r row name; do
+		[ -s "$name-$seed.json" ] || echo "$row $seed $name-$seed"
+	done <$dir/picked
+done >$dir/todo
 : >$dir/done
-export study dir id all=$(wc -l <$todo) start=$(date +%s)
+export study dir all=$(wc -l <$dir/todo) start=$(date +%s)
 # One row and seed; what is written counts only when it is whole.
-xargs -r -n 2 -P "${JOBS:-$(nproc)}" sh -c '
-	out=$dir/$id-$1-$2
-	"$study" run $dir/spec.json $dir/data "$1" "$2" "$out.tmp" >/dev/null && mv "$out.tmp" "$out.json" ||
+xargs -r -n 3 -P "${JOBS:-$(nproc)}" sh -c '
+	"$study" run $dir/spec.json $dir/data "$1" "$2" "$3.tmp" >/dev/null && mv "$3.tmp" "$3.json" ||
 		{ echo "study: failed: row $1, seed $2"; exit 255; }
 	echo >>$dir/done
 	n=$(wc -l <$dir/done) passed=$(($(date +%s) - start))
-	echo "$(date +%T) $n of $all: row $1, seed $2; about $((passed * (all - n) / n)) s to go"' one <$todo || exit 1
-printf '[\n' >$dir/all
-first=1
-for f in $dir/$id-*-*.json; do
-	[ -s "$f" ] || continue
-	[ $first = 1 ] || printf ',\n' >>$dir/all
-	first=0
-	cat "$f" >>$dir/all
-done
+	echo "$(date +%T) $n of $all: row $1, seed $2; about $((passed * (all - n) / n)) s to go"' one <$dir/todo || exit 1
+between='['
+while read -r row name; do
+	for f in "$name"-*.json; do
+		[ -s "$f" ] || continue
+		printf '%s\n' "$between"
+		cat "$f"
+		between=,
+	done
+done <$dir/names >$dir/all
 printf '\n]\n' >>$dir/all
 if [ -z "${ROWS:-}${SEEDS:-}" ]; then cp $dir/all $kept; fi
 exec "$study" table $dir/all

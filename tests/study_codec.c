@@ -3,7 +3,7 @@
  * joins what they sent, as in a run but without a network.  One process is one (row, seed);
  * tests/study.sh runs what is missing.
  *
- *   study_codec list                     rows, one a line
+ *   study_codec list                     rows, one a line: the name, and all that makes the row
  *   study_codec run SPEC DATA ROW SEED FILE [LR [MOMENTUM]]   trains and writes one JSON object
  *   study_codec table FILE...            Markdown from all of them, and the last line
  */
@@ -14,6 +14,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/version.h"
 #include "compress/frame.h"
 #include "peer/dataset.h"
 #include "peer/trainer.h"
@@ -25,9 +26,13 @@
 #define SHARDS_MOST 8u
 
 /*
- * lr and momentum are the best by the loss after all rounds of seed 1: of 0.5, 0.7, 0.9, 1 with
- * 0.5, 0.7, 0.8 and 0.9 for dense; of 0.7 to 2.5 for two-32 to two-512, 1 to 2 for Q2-64, 2 to 5
- * for Q2-64-R, 1 to 3 for Q2-512-R, 1 and 1.5 for DeMo-64.  Their neighbours take the same.
+ * lr and momentum are the best by the loss after all rounds of seed 1, of these that were tried:
+ *   dense       0.5 with 0.8, 0.9; 0.7 with 0.7, 0.9; 0.9 with 0.9; 1 with 0.5, 0.8
+ *   two-32      1, 1.5, 2, 2.5        two-64      0.7, 1, 1.5, 2, 2.5
+ *   two-128     0.7, 1, 1.5           two-512     0.7, 1, 1.5
+ *   Q2-64       1, 1.5, 2             DeMo-64     1, 1.5
+ *   Q2-64-R     2, 3, 4, 5, 7         Q2-512-R    1, 2, 3, 5
+ * The other rows take their neighbours'.
  */
 struct row {
 	const char *name, *select, *values;
@@ -56,6 +61,7 @@ static const struct row rows[] = {
 	{"two-64-R", "topk", "two", false, 4096, 64, "mean_R", 5, 0},
 	{"DeMo-64", "topk", "bf16", true, 4096, 64, "sparseloco", 1, 0},
 	{"DeMo-64-sign", "topk", "sign", true, 4096, 64, "sparseloco", 1, 0},
+	{"DeMo-32-sign", "topk", "sign", true, 4096, 32, "sparseloco", 1, 0},
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 static const uint32_t marks[] = {30, 100, 300};
@@ -195,11 +201,12 @@ static void write_result(
 	codec_describe(&s->codec, codec);
 	hash_hex(&s->spec->id, id);
 	double per = (double)s->all * ROUNDS * CREWS;
-	json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:s, s:i, s:f, s:f, s:f, s:f, s:f}",
-		"row", row->name, "codec", codec, "rule", row->rule, "lr", row->lr, "momentum",
-		row->momentum, "seed", atoi(seed), "spec", id, "parameters", (int)s->all, "bits_up",
-		s->bits / per, "error", sqrt(s->off / (s->off + s->norm)), "loss_30", s->loss[0],
-		"loss_100", s->loss[1], "loss_300", s->loss[2]);
+	json_t *o = json_pack(
+		"{s:s, s:s, s:s, s:s, s:f, s:f, s:i, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "program",
+		version_text(), "row", row->name, "codec", codec, "rule", row->rule, "lr", row->lr,
+		"momentum", row->momentum, "seed", atoi(seed), "spec", id, "parameters",
+		(int)s->all, "bits_up", s->bits / per, "error", sqrt(s->off / (s->off + s->norm)),
+		"loss_30", s->loss[0], "loss_100", s->loss[1], "loss_300", s->loss[2]);
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	if (!text) {
 		fprintf(stderr, "study_codec: no memory for the result\n");
@@ -353,17 +360,24 @@ static int table(char **paths, int n)
 	return 0;
 }
 
+static int list(void)
+{
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct row *r = &rows[i];
+		printf("%s %s,%s,%d,%u,%u,%s,%g,%g\n", r->name, r->select, r->values, r->dct,
+			r->chunk, r->k, r->rule, r->lr, r->momentum);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc >= 7 && !strcmp(argv[1], "run"))
 		return run(argv + 2, argc - 2);
 	if (argc >= 3 && !strcmp(argv[1], "table"))
 		return table(argv + 2, argc - 2);
-	if (argc == 2 && !strcmp(argv[1], "list")) {
-		for (size_t i = 0; i < N_ROWS; i++)
-			puts(rows[i].name);
-		return 0;
-	}
+	if (argc == 2 && !strcmp(argv[1], "list"))
+		return list();
 	fprintf(stderr, "usage: study_codec list | run SPEC DATA ROW SEED FILE [LR [MOMENTUM]] | "
 			"table FILE...\n");
 	return 2;
