@@ -26,7 +26,7 @@ void bits_out_end(struct bits_out *b)
 
 void bits_in_init(struct bits_in *b, const uint8_t *bytes, size_t n)
 {
-	*b = (struct bits_in){.at = bytes, .end = bytes + n};
+	*b = (struct bits_in){.at = bytes, .end = n ? bytes + n : bytes}; // NULL may have none
 }
 
 /* At least 32 bits held, unless the bytes end before. */
