@@ -7,11 +7,9 @@ static const struct {
 	enum select select;
 	enum values values;
 } kinds[] = {
-	[ACTIVATION_f32] = {"f32", SELECT_all, VALUES_f32},
-	[ACTIVATION_bf16] = {"bf16", SELECT_all, VALUES_bf16},
-	[ACTIVATION_int8] = {"int8", SELECT_all, VALUES_int8},
-	[ACTIVATION_int4] = {"int4", SELECT_all, VALUES_int4},
-	[ACTIVATION_topk] = {"topk", SELECT_topk, VALUES_bf16},
+#define X(name, select, values) [ACTIVATION_##name] = {#name, SELECT_##select, VALUES_##values},
+	ACTIVATION_LIST(X)
+#undef X
 };
 
 const char *activation_name(enum activation kind)
@@ -27,7 +25,7 @@ enum err activation_find(const char *name, enum activation *out, struct why *why
 		*out = (enum activation)i;
 		return ERR_OK;
 	}
-#define X(name) " " #name
+#define X(name, select, values) " " #name
 	return err_why(why, ERR_unsupported,
 		"activations cannot be sent as \"%s\"; this program knows:" ACTIVATION_LIST(X),
 		name);
@@ -39,8 +37,7 @@ static uint32_t share_of(uint32_t cols, double ratio)
 {
 	double share = cols / ratio;
 	uint32_t k = (uint32_t)share;
-	k += k < share;
-	return k > 0 ? k : 1;
+	return k + (k < share);
 }
 
 enum err activation_params(enum activation kind, uint32_t cols, double ratio,
@@ -51,9 +48,9 @@ enum err activation_params(enum activation kind, uint32_t cols, double ratio,
 			"rows of activations have from 1 to %u values, not %" PRIu32,
 			CODEC_CHUNK_MAX, cols);
 	bool topk = kinds[kind].select == SELECT_topk;
-	if (topk && !(ratio >= 1 && ratio <= 1e9))
-		return err_why(
-			why, ERR_range, "the ratio of topk must be from 1 to 1e9, is %g", ratio);
+	if (topk && !(ratio >= 1 && ratio <= ACTIVATION_RATIO_MAX))
+		return err_why(why, ERR_range, "the ratio of topk must be from 1 to %g, is %g",
+			ACTIVATION_RATIO_MAX, ratio);
 	*out = (struct codec_params){.select = kinds[kind].select,
 		.values = kinds[kind].values,
 		.chunk = cols,

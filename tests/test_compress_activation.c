@@ -74,8 +74,8 @@ static void a_ratio_is_a_share_of_each_row(void **state)
 		uint32_t cols;
 		double ratio;
 		uint32_t k;
-	} cases[] = {{768, 1, 768}, {768, 100, 8}, {768, 1000, 1}, {768, 1e9, 1}, {1, 5, 1},
-		{10, 3, 4}, {65536, 2, 32768}};
+	} cases[] = {{768, 1, 768}, {768, 100, 8}, {768, 1000, 1}, {768, ACTIVATION_RATIO_MAX, 1},
+		{1, 5, 1}, {10, 3, 4}, {65536, 2, 32768}};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct codec_params p;
 		assert_int_equal(
@@ -84,6 +84,27 @@ static void a_ratio_is_a_share_of_each_row(void **state)
 		assert_int_equal(p.k, cases[i].k);
 		assert_int_equal(p.chunk, cases[i].cols);
 	}
+}
+
+/* A stage that has diverged is told so instead of sending what nobody can read. */
+static void values_that_are_not_finite_are_told(void **state)
+{
+	(void)state;
+	float *v = rows_of_all_sizes();
+	v[3 * COLS + 5] = NAN;
+	for (unsigned kind = 0; kind < ACTIVATION_kinds; kind++) {
+		struct codec_params p;
+		struct planes planes;
+		struct why why;
+		assert_int_equal(
+			activation_params((enum activation)kind, COLS, 8, &p, &why), ERR_OK);
+		planes_init(&planes, codec_bound(&p, (size_t)ROWS * COLS));
+		assert_int_equal(codec_encode(&p, v, (size_t)ROWS * COLS, NULL, &planes, &why),
+			ERR_not_finite);
+		help_compress_told(&why, ERR_not_finite, "value 293 of 864 is NaN");
+		planes_release(&planes);
+	}
+	free(v);
 }
 
 static void bad_shapes_and_names_are_told(void **state)
@@ -98,6 +119,8 @@ static void bad_shapes_and_names_are_told(void **state)
 	assert_int_equal(activation_params(ACTIVATION_topk, 8, 0.5, &p, &why), ERR_range);
 	assert_int_equal(activation_params(ACTIVATION_topk, 8, NAN, &p, &why), ERR_range);
 	assert_int_equal(activation_params(ACTIVATION_topk, 8, INFINITY, &p, &why), ERR_range);
+	assert_int_equal(activation_params(ACTIVATION_topk, 8, 65537, &p, &why), ERR_range);
+	help_compress_told(&why, ERR_range, "must be from 1 to 65536, is 65537");
 	assert_int_equal(activation_find("int3", &kind, &why), ERR_unsupported);
 	help_compress_told(&why, ERR_unsupported, "knows: f32 bf16 int8 int4 topk");
 	for (unsigned i = 0; i < ACTIVATION_kinds; i++) {
@@ -112,6 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row_has_its_own_scale),
 		cmocka_unit_test(a_ratio_is_a_share_of_each_row),
+		cmocka_unit_test(values_that_are_not_finite_are_told),
 		cmocka_unit_test(bad_shapes_and_names_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,6 +215,23 @@ static double best_two(const float *v, unsigned m)
 	return best;
 }
 
+/* The squared error of the cut in g.out, were its two magnitudes not rounded. */
+static double unrounded_two(const float *v, unsigned m)
+{
+	double least = INFINITY, sum[2] = {0, 0}, n[2] = {0, 0}, off = 0;
+	for (unsigned i = 0; i < m; i++)
+		least = fmin(least, fabs((double)g.out[i]));
+	for (unsigned i = 0; i < m; i++) {
+		sum[fabs((double)g.out[i]) > least] += fabs((double)v[i]);
+		n[fabs((double)g.out[i]) > least]++;
+	}
+	for (unsigned i = 0; i < m; i++) {
+		bool upper = fabs((double)g.out[i]) > least;
+		off += pow(fabs((double)v[i]) - sum[upper] / n[upper], 2);
+	}
+	return off;
+}
+
 /* What is kept of a heavy-tailed chunk, as top-k leaves it. */
 static void kept_values(float *v, unsigned m, uint64_t seed)
 {
@@ -234,7 +251,7 @@ static void two_is_near_the_best_and_better_than_four_bins(void **state)
 	(void)state;
 	enum { CHUNKS = 40, M = 64 };
 	static float v[CHUNKS * M];
-	double ours = 0, best = 0, all = 0;
+	double ours = 0, cut = 0, best = 0, all = 0;
 	for (unsigned c = 0; c < CHUNKS; c++) {
 		kept_values(v + c * M, M, c);
 		code(row_of(VALUES_two), v + c * M, M);
@@ -242,14 +259,17 @@ static void two_is_near_the_best_and_better_than_four_bins(void **state)
 		for (unsigned i = 0; i < M; i++)
 			square += (double)v[c * M + i] * (double)v[c * M + i];
 		ours += error(v + c * M, M) * square;
+		cut += unrounded_two(v + c * M, M);
 		best += best_two(v + c * M, M);
 		all += square;
 	}
 	code(row_of(VALUES_mean2), v, CHUNKS * M);
 	double theirs = error(v, CHUNKS * M) * all;
-	print_message("squared error of what is kept: two %.4f, the best two %.4f, mean2 %.4f\n",
-		ours / all, best / all, theirs / all);
-	assert_true(ours < 1.04 * best);
+	print_message("squared error of what is kept: two %.4f (%.4f before it is "
+		      "rounded), the best two %.4f, mean2 %.4f\n",
+		ours / all, cut / all, best / all, theirs / all);
+	assert_true(cut < 1.02 * best);
+	assert_true(ours < 1.04 * best); // what rounding to 3 bits of mantissa adds
 	assert_true(ours < theirs);
 }
 
@@ -286,7 +306,7 @@ static void logarithmic_steps_bound_the_relative_error(void **state)
 		code(row_of(kinds[k].kind), v, M);
 		for (unsigned i = 0; i < M; i++) {
 			double off = fabs((double)g.out[i] / (double)v[i] - 1);
-			assert_true(off <= kinds[k].bound + 1.0 / 256);
+			assert_true(off <= kinds[k].bound + 1e-5);
 		}
 		v[1] = v[0] * (float)exp(-kinds[k].range - 1);
 		code(row_of(kinds[k].kind), v, 2);
