@@ -202,6 +202,15 @@ enum err update_open(const uint8_t *bytes, size_t len, struct update *out, struc
 	return err;
 }
 
+void update_drop_vectors(struct update *u)
+{
+	const uint32_t n = u->kind == UPDATE_merged ? 1 : u->count;
+	for (uint32_t i = 0; u->vectors && i < n; i++)
+		codec_release(&u->vectors[i]);
+	free(u->vectors);
+	u->vectors = NULL;
+}
+
 void update_release(struct update *u)
 {
 	if (!u)
@@ -211,4 +220,79 @@ void update_release(struct update *u)
 	free(u->views);
 	free(u->inputs);
 	*u = (struct update){0};
+}
+
+/* ---- with the ledger */
+
+enum err update_list(const struct update *u, struct ledger_entry *e)
+{
+	e->accepted = alloc_try((size_t)u->count + 1, sizeof *e->accepted);
+	if (!e->accepted)
+		return ERR_nomem;
+	memcpy(e->accepted, u->accepted, u->count * sizeof *e->accepted);
+	e->count = u->count;
+	e->kind = u->kind;
+	e->merged = u->merged;
+	e->update = ledger_update_hash(e);
+	return ERR_OK;
+}
+
+enum err update_matches(const struct update *u, const struct ledger_entry *e, struct why *why)
+{
+	static const char *const kinds[] = {
+		[UPDATE_bundle] = "a bundle", [UPDATE_merged] = "a merged update"};
+	if (u->head.round != e->round || u->head.shard != e->shard || u->head.part != e->part ||
+		u->kind != e->kind || u->count != e->count)
+		return err_why(why, ERR_hash,
+			"%s of %" PRIu32 " contributions to round %" PRIu64 " shard %" PRIu32
+			" is not the update of ledger entry %" PRIu64 ": %s of %" PRIu32
+			" to round %" PRIu64 " shard %" PRIu32,
+			kinds[u->kind], u->count, u->head.round, u->head.shard, e->sequence,
+			kinds[e->kind], e->count, e->round, e->shard);
+	for (uint32_t i = 0; i < u->count; i++) {
+		const struct ledger_accepted *c = &u->accepted[i], *a = &e->accepted[i];
+		if (c->peer != a->peer || c->tokens != a->tokens ||
+			!hash_equal(&c->planes, &a->planes))
+			return err_why(why, ERR_hash,
+				"contribution %" PRIu32 " of an update, peer %" PRIu32
+				", is not the one that ledger entry %" PRIu64 " lists",
+				i + 1, c->peer, e->sequence);
+	}
+	if (u->kind == UPDATE_merged && !hash_equal(&u->merged, &e->merged))
+		return err_why(why, ERR_hash,
+			"the vector of a merged update is not the one that ledger entry %" PRIu64
+			" lists",
+			e->sequence);
+	struct hash update = ledger_update_hash(e);
+	if (!hash_equal(&update, &e->update))
+		return err_why(why, ERR_hash,
+			"the update of ledger entry %" PRIu64 " is not the list it carries",
+			e->sequence);
+	return ERR_OK;
+}
+
+/* ---- using it */
+
+enum err update_inputs(const struct update *u, struct rule_input **out)
+{
+	*out = alloc_try((size_t)u->count + 1, sizeof **out);
+	if (!*out)
+		return ERR_nomem;
+	for (uint32_t i = 0; i < u->count; i++)
+		(*out)[i] = (struct rule_input){
+			u->accepted[i].peer, u->accepted[i].tokens, &u->vectors[i]};
+	return ERR_OK;
+}
+
+enum err update_apply(const struct update *u, const struct rule_params *p, struct rule_state *state,
+	struct why *why)
+{
+	struct rule_input *inputs = NULL;
+	if (u->kind == UPDATE_merged)
+		return rule_apply_merged(p, &u->vectors[0], state, why);
+	if (update_inputs(u, &inputs))
+		return err_why(why, ERR_nomem, "no memory for %" PRIu32 " contributions", u->count);
+	enum err err = rule_apply(p, inputs, u->count, state, why);
+	free(inputs);
+	return err;
 }

@@ -49,7 +49,7 @@ static enum err open_vector(
 	return ERR_OK;
 }
 
-enum err update_open_merged(struct update *u, const struct update_expect *expect, struct why *why)
+enum err update_merge_open(struct update *u, const struct update_expect *expect, struct why *why)
 {
 	if (!expect->merged)
 		return err_why(why, ERR_unsupported,
@@ -73,17 +73,6 @@ size_t update_merge_bound(
 	const struct codec_params *codec, uint32_t values, size_t n, uint32_t count)
 {
 	return update_merged_bound(count, frame_bound(planes_bound(codec, values, n)));
-}
-
-static enum err inputs_of(const struct update *u, struct rule_input **out)
-{
-	*out = alloc_try((size_t)u->count + 1, sizeof **out);
-	if (!*out)
-		return ERR_nomem;
-	for (uint32_t i = 0; i < u->count; i++)
-		(*out)[i] = (struct rule_input){
-			u->accepted[i].peer, u->accepted[i].tokens, &u->vectors[i]};
-	return ERR_OK;
 }
 
 static size_t bytes_of_planes(const struct update *bundle)
@@ -122,7 +111,7 @@ enum err update_merge(const struct update *bundle, const struct rule_params *p, 
 	struct planes planes;
 	const struct codec_vector *first = &bundle->vectors[0];
 	planes_init(&planes, planes_bound(&first->params, values, first->n));
-	enum err err = inputs_of(bundle, &inputs);
+	enum err err = update_inputs(bundle, &inputs);
 	if (err)
 		err_why(why, err, "no memory to merge %" PRIu32 " contributions", bundle->count);
 	if (!err)
@@ -133,21 +122,6 @@ enum err update_merge(const struct update *bundle, const struct rule_params *p, 
 		err = put(bundle, &planes, out, why);
 	weighed_release(&w);
 	planes_release(&planes);
-	free(inputs);
-	return err;
-}
-
-/* ---- using it */
-
-enum err update_apply(const struct update *u, const struct rule_params *p, struct rule_state *state,
-	struct why *why)
-{
-	struct rule_input *inputs = NULL;
-	if (u->kind == UPDATE_merged)
-		return rule_apply_merged(p, &u->vectors[0], state, why);
-	if (inputs_of(u, &inputs))
-		return err_why(why, ERR_nomem, "no memory for %" PRIu32 " contributions", u->count);
-	enum err err = rule_apply(p, inputs, u->count, state, why);
 	free(inputs);
 	return err;
 }

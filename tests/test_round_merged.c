@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,45 +447,6 @@ static void a_bomb_is_not_unpacked(void **state)
 	made_free(&m);
 }
 
-/* ---- ends */
-
-static void the_largest_floats_are_merged(void **state)
-{
-	(void)state;
-	const struct rule_params p = rule("mean_R");
-	struct update_part parts[3];
-	struct buf sealed[3], bytes, out;
-	struct update u;
-	float *v = alloc_must_zero(N, sizeof *v);
-	for (size_t i = 0; i < N; i++)
-		v[i] = FLT_MAX;
-	for (uint32_t i = 0; i < 3; i++) {
-		struct contribution c = help_round_says(i + 1, ROUND, 1);
-		c.tokens = 1 + (uint64_t)i;
-		buf_init(&sealed[i], 1 << 20);
-		help_round_seal(&c, &dense, v, N, &sealed[i]);
-		parts[i] = (struct update_part){sealed[i].data, sealed[i].len};
-	}
-	struct update_head head = {help_round_hash(1), help_round_hash(2), ROUND, 1, 0};
-	const struct update_expect e = expect(&dense, VALUES_int8);
-	buf_init(&bytes, 1 << 24);
-	buf_init(&out, 1 << 24);
-	assert_int_equal(update_encode(&head, parts, 3, &bytes, NULL), ERR_OK);
-	open_it(&bytes, &e, &u);
-	assert_int_equal(update_merge(&u, &p, VALUES_int8, &out, NULL), ERR_OK);
-	assert_true(out.len > 0);
-	struct update merged;
-	open_it(&out, &e, &merged);
-	assert_true(merged.vectors[0].norm_squared > 0.98 * N * (double)FLT_MAX * (double)FLT_MAX);
-	update_release(&merged);
-	update_release(&u);
-	buf_release(&bytes);
-	buf_release(&out);
-	for (int i = 0; i < 3; i++)
-		buf_release(&sealed[i]);
-	free(v);
-}
-
 static void without_memory_it_fails_and_nothing_leaks(void **state)
 {
 	(void)state;
@@ -608,7 +568,6 @@ int main(void)
 		cmocka_unit_test(every_byte_counts),
 		cmocka_unit_test(a_vector_that_cannot_be_is_refused),
 		cmocka_unit_test(a_bomb_is_not_unpacked),
-		cmocka_unit_test(the_largest_floats_are_merged),
 		cmocka_unit_test(without_memory_it_fails_and_nothing_leaks),
 		cmocka_unit_test(a_chain_of_both_kinds_gives_the_same_bits),
 	};
