@@ -119,6 +119,7 @@ static void add_entry(void *arg, const struct store_entry *row)
 					      "tokens", (json_int_t)e.accepted[i].tokens));
 		add_hash(doc, "update", &e.update);
 		add_hash(doc, "previous", &e.previous);
+		json_object_set_new(doc, "merged", json_boolean(e.kind == UPDATE_merged));
 		ledger_entry_release(&e);
 	}
 	json_array_insert_new(arg, 0, doc); /* newest first */

@@ -57,21 +57,68 @@ static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 	return false;
 }
 
+/* ---- the update */
+
+static enum err open_update(const struct closing *c, const struct closing_job *job,
+	const struct buf *bytes, struct update *out, struct why *why)
+{
+	const struct update_expect expect = {.run = c->run,
+		.parent = c->parent.hash,
+		.codec = c->exchange.codec,
+		.merged = c->exchange.merged,
+		.n = c->files->n[job->shard],
+		.key = find_key,
+		.arg = (void *)(uintptr_t)job};
+	enum err err = update_open(bytes->data, bytes->len, out, why);
+	return err ? err : update_verify(out, &expect, why);
+}
+
+/* Takes the merged form in place of the bundle where that has fewer bytes; then everybody, here
+ * too, steps by what it says. */
+static enum err merge(const struct closing *c, const struct closing_job *job, struct buf *bytes,
+	struct update *u, struct why *why)
+{
+	struct buf merged;
+	buf_init(&merged, update_merge_bound(&c->exchange.codec, c->exchange.merged,
+				  c->files->n[job->shard], job->count));
+	enum err err = update_merge(u, &c->exchange.rule, c->exchange.merged, &merged, why);
+	if (err || !merged.len) {
+		buf_release(&merged);
+		return err;
+	}
+	update_release(u);
+	buf_release(bytes);
+	*bytes = merged;
+	return open_update(c, job, bytes, u, why);
+}
+
+static enum err make_update(const struct closing *c, const struct closing_job *job,
+	struct buf *bytes, struct update *u, struct why *why)
+{
+	enum err err = make_bundle(c, job, bytes, why);
+	if (!err)
+		err = open_update(c, job, bytes, u, why);
+	if (!err && c->exchange.merged)
+		err = merge(c, job, bytes, u, why);
+	return err;
+}
+
 /* ---- the next state */
 
-static enum err next_state(const struct closing *c, const struct update *u,
-	const struct shardstate *now, struct shardstate *next, struct why *why)
+static enum err next_state(const struct closing *c, const struct update *u, uint32_t shard,
+	struct shardstate *next, struct why *why)
 {
-	struct rule_input *inputs = NULL;
-	enum err err = shardstate_init(next, now->shard, now->n, c->exchange.rule.row);
-	if (!err)
-		err = update_inputs(u, &inputs);
+	struct shardstate now;
+	enum err err = shardfile_load(c->files, shard, c->round - 1, &now, why);
+	if (err)
+		return err;
+	err = shardstate_init(next, now.shard, now.n, c->exchange.rule.row);
 	if (err)
 		err_why(why, err, "no memory to apply %u contributions to shard %u", u->count,
-			now->shard);
+			shard);
 	else
-		err = shardstate_next(now, &c->exchange.rule, inputs, u->count, next, why);
-	free(inputs);
+		err = shardstate_next(&now, &c->exchange.rule, u, next, why);
+	shardstate_release(&now);
 	return err;
 }
 
@@ -82,21 +129,17 @@ static enum err fill_entry(const struct closing *c, const struct update *u,
 		.round = c->round,
 		.shard = next->shard,
 		.state = shardstate_hash(next),
-		.previous = at->hash,
-		.count = u->count};
-	enum err err = update_accepted(u, &e->accepted);
-	if (!err)
-		e->update = ledger_update_hash(e->accepted, e->count);
-	return err;
+		.previous = at->hash};
+	return update_list(u, e);
 }
 
 static enum err put_record(
-	const struct closing *c, const struct buf *bundle, struct closing_out *out, struct why *why)
+	const struct closing *c, const struct buf *update, struct closing_out *out, struct why *why)
 {
 	struct buf record;
 	struct hash name;
-	buf_init(&record, LEDGER_ENTRY_MAX + bundle->len);
-	enum err err = record_encode(&out->entry, bundle->data, bundle->len, &record);
+	buf_init(&record, LEDGER_ENTRY_MAX + update->len);
+	enum err err = record_encode(&out->entry, update->data, update->len, &record);
 	if (err) {
 		buf_release(&record);
 		return err_why(why, err, "no memory for the record of shard %u", out->entry.shard);
@@ -107,45 +150,23 @@ static enum err put_record(
 	return blob_put(c->blobs, bytes, n, &name, why);
 }
 
-static enum err apply(const struct closing *c, const struct closing_job *job, struct update *u,
-	struct shardstate *next, struct why *why)
-{
-	struct shardstate now;
-	const struct update_expect expect = {.run = c->run,
-		.parent = c->parent.hash,
-		.codec = c->exchange.codec,
-		.n = c->files->n[job->shard],
-		.key = find_key,
-		.arg = (void *)(uintptr_t)job};
-	enum err err = shardfile_load(c->files, job->shard, c->round - 1, &now, why);
-	if (err)
-		return err;
-	err = update_verify(u, &expect, why);
-	if (!err)
-		err = next_state(c, u, &now, next, why);
-	shardstate_release(&now);
-	return err;
-}
-
 enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	struct ledger_head *at, struct closing_out *out, struct why *why)
 {
-	struct buf bundle;
+	struct buf bytes;
 	struct update u = {0};
 	struct shardstate next = {0};
 	*out = (struct closing_out){0};
-	buf_init(&bundle, 256 + job->count * (c->contribution_most + 8));
-	enum err err = make_bundle(c, job, &bundle, why);
+	buf_init(&bytes, 256 + job->count * (c->contribution_most + 8));
+	enum err err = make_update(c, job, &bytes, &u, why);
 	if (!err)
-		err = update_open(bundle.data, bundle.len, &u, why);
-	if (!err)
-		err = apply(c, job, &u, &next, why);
+		err = next_state(c, &u, job->shard, &next, why);
 	if (!err && (err = fill_entry(c, &u, &next, at, &out->entry)))
 		err_why(why, err, "no memory for the entry of shard %u", job->shard);
 	if (!err)
 		err = ledger_entry_hash(&out->entry, &out->hash);
 	if (!err)
-		err = put_record(c, &bundle, out, why);
+		err = put_record(c, &bytes, out, why);
 	failpoint(FAILPOINT_shard_record);
 	if (!err)
 		err = shardfile_save(c->files, &next, why);
@@ -156,7 +177,7 @@ enum err closing_shard(const struct closing *c, const struct closing_job *job,
 		*at = (struct ledger_head){out->entry.sequence, c->round, out->hash};
 	shardstate_release(&next);
 	update_release(&u);
-	buf_release(&bundle);
+	buf_release(&bytes);
 	return err;
 }
 

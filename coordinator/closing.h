@@ -1,7 +1,7 @@
 /*
  * Closing one shard of a round: the accepted contributions are read back, verified once more,
  * applied by the rule to the shard's present state; the next state goes to its file, the record
- * (ledger entry and bundle) to the blob store.  Nothing of it counts before the store's commit says
+ * (ledger entry and update) to the blob store.  Nothing of it counts before the store's commit says
  * so, and doing it again after a death gives the same bytes.  One thread; memory holds one shard
  * and what was contributed to it.
  */

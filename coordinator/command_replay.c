@@ -24,8 +24,9 @@ static const char about[] =
 	"shoal-coordinator replay DIR [--verify]\n\n"
 	"Checks the chain of the ledger in a run's folder and the signature of its head.  "
 	"With --verify\nit also begins from the oldest snapshot that is kept, verifies every "
-	"contribution's signature,\napplies every record and compares every state hash; the "
-	"first difference is named.  The run may\nbe served meanwhile.\n";
+	"contribution's signature,\nmerges again what was merged, applies every record and "
+	"compares every state hash; the first\ndifference is named.  The run may be served "
+	"meanwhile.\n";
 
 static const char examples[] = "  shoal-coordinator replay run --verify\n";
 
@@ -71,8 +72,9 @@ static enum err same_state(
 static enum err verify_shard(const struct run *r, const struct store_snapshot *from, uint32_t shard,
 	uint64_t to, struct why *why)
 {
-	const struct replay replay = run_replay(r);
+	struct replay replay = run_replay(r);
 	struct shardstate s = {0};
+	replay.audit = true;
 	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->exchange.rule.row);
 	if (err)
 		return err_why(why, err, "no memory for shard %u of %llu parameters", shard,

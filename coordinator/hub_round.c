@@ -9,6 +9,7 @@
 #include "coordinator/failpoint.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_link.h"
+#include "coordinator/hub_sweep.h"
 #include "coordinator/pace.h"
 #include "coordinator/progress_line.h"
 #include "coordinator/view.h"
@@ -188,8 +189,9 @@ static void close_round(struct hub *h)
 	desk_put(h->desk, j);
 }
 
-static void store_shard(struct hub *h, const struct closing_out *o)
+static void store_shard(struct hub *h, const struct desk_close *c, uint32_t shard)
 {
+	const struct closing_out *o = &c->out[shard];
 	struct buf bytes;
 	buf_init(&bytes, LEDGER_ENTRY_MAX);
 	struct store_entry row = {.sequence = o->entry.sequence,
@@ -209,6 +211,8 @@ static void store_shard(struct hub *h, const struct closing_out *o)
 	row.entry = bytes.data;
 	row.entry_len = bytes.len;
 	store_entry_add(h->run.store, &row);
+	for (uint32_t i = 0; i < c->counts[shard] && o->entry.kind == UPDATE_merged; i++)
+		store_input_add(h->run.store, row.sequence, &c->inputs[shard][i].blob);
 	buf_release(&bytes);
 }
 
@@ -241,8 +245,10 @@ static struct store_round sum_up(
 		.bytes_up = h->bytes_up,
 		.closed_s = clock_wall_s(),
 		.took_ns = now - rounds_opened_ns(h->rounds)};
-	for (uint32_t i = 0; i < c->n_shards; i++)
+	for (uint32_t i = 0; i < c->n_shards; i++) {
 		r.bytes_down += shared_len(c->out[i].record);
+		r.merged += c->out[i].entry.kind == UPDATE_merged;
+	}
 	const struct manifest_split *text = &h->manifest->train;
 	r.nats_per_token = told_loss(h, &c->out[0].entry);
 	if (text->text_bytes)
@@ -259,7 +265,7 @@ static bool commit_round(
 	failpoint(FAILPOINT_before_commit);
 	store_begin(h->run.store);
 	for (uint32_t i = 0; i < c->n_shards && !h->failed.code; i++)
-		store_shard(h, &c->out[i]);
+		store_shard(h, c, i);
 	failpoint(FAILPOINT_inside_commit);
 	*row = sum_up(h, c, tokens, now);
 	char *text = run_sign_head(&h->run, &c->head);
@@ -294,22 +300,6 @@ static void tell_members(struct hub *h, const struct desk_close *c)
 	}
 }
 
-/* What the committed round does not need any more. */
-static void sweep(struct hub *h, const struct desk_close *c)
-{
-	struct desk_job *j = desk_job_new(DESK_drop);
-	size_t cap = 0;
-	for (uint32_t i = 0; i < c->n_shards; i++)
-		cap += c->counts[i];
-	j->drop.sweep = true;
-	j->drop.keep_round = c->round;
-	j->drop.blobs = alloc_must_zero(cap + 1, sizeof *j->drop.blobs);
-	for (uint32_t i = 0; i < c->n_shards; i++)
-		for (uint32_t k = 0; k < c->counts[i]; k++)
-			j->drop.blobs[j->drop.n++] = c->inputs[i][k].blob;
-	desk_put(h->desk, j);
-}
-
 void hub_round_snapshot(struct hub *h)
 {
 	struct desk_job *j = desk_job_new(DESK_snapshot);
@@ -339,68 +329,11 @@ static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 	if (c->round % h->run.spec->round.snapshot_every == 0 ||
 		rounds_state(h->rounds) == ROUNDS_finishing)
 		hub_round_snapshot(h);
-	sweep(h, c);
+	hub_sweep_round(h, c);
 	feed_tell(h->feed, "round", view_round(&row));
 }
 
 /* ---- snapshots */
-
-struct pruning {
-	struct desk_drop *drop;
-	uint32_t seen;
-	struct store *store;
-};
-
-static void add_record(void *arg, const struct store_entry *e)
-{
-	struct desk_drop *d = arg;
-	d->blobs = alloc_must_resize(d->blobs, d->n + 1, sizeof *d->blobs);
-	d->blobs[d->n++] = e->record;
-}
-
-static void add_snapshot(void *arg, const struct store_snapshot *s)
-{
-	struct pruning *p = arg;
-	if (++p->seen <= 2)
-		return;
-	struct desk_drop *d = p->drop;
-	d->blobs = alloc_must_resize(d->blobs, d->n + 1, sizeof *d->blobs);
-	d->blobs[d->n++] = s->blob;
-	d->unlinked = alloc_must_resize(d->unlinked, d->n_unlinked + 1, sizeof *d->unlinked);
-	d->unlinked[d->n_unlinked++] = s->round;
-}
-
-/* Snapshots before the second newest, and the records before that, are not needed any more. */
-static enum err prune(struct hub *h, struct why *why)
-{
-	struct desk_job *j = desk_job_new(DESK_drop);
-	struct pruning p = {.drop = &j->drop, .store = h->run.store};
-	uint64_t from = 0, done = 0;
-	enum err err = run_kept_from(&h->run, &from, why);
-	if (!err)
-		err = store_get_number(h->run.store, "pruned", 0, &done, why);
-	if (!err)
-		err = store_snapshot_list(h->run.store, add_snapshot, &p, why);
-	const struct store_range records = {
-		done, from > done ? (uint32_t)(from - done) : 0}; /* LIMIT 0 is none */
-	if (!err)
-		err = store_entry_list(h->run.store, &records, add_record, &j->drop, why);
-	if (err) {
-		desk_job_free(j);
-		return err;
-	}
-	store_begin(h->run.store);
-	for (size_t i = 0; i < j->drop.n_unlinked; i++)
-		store_snapshot_remove(h->run.store, j->drop.unlinked[i]);
-	store_put_number(h->run.store, "pruned", from > done ? from : done);
-	err = store_commit(h->run.store, why);
-	failpoint(FAILPOINT_snapshot_stored);
-	if (!err)
-		desk_put(h->desk, j);
-	else
-		desk_job_free(j);
-	return err;
-}
 
 static void on_snapshot(struct hub *h, struct desk_job *j)
 {
@@ -414,7 +347,7 @@ static void on_snapshot(struct hub *h, struct desk_job *j)
 	if (!j->why.code) {
 		store_begin(h->run.store);
 		store_snapshot_add(h->run.store, &row);
-		if (!store_commit(h->run.store, &why) && !prune(h, &why))
+		if (!store_commit(h->run.store, &why) && !hub_sweep_records(h, &why))
 			return;
 	}
 	/* The run goes on without: the records are still there from the last snapshot on. */

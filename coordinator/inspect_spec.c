@@ -131,6 +131,7 @@ static void show_exchange(
 	row("outer.rule", "%s", o->rule);
 	row("outer.lr", "%g", o->lr);
 	row("outer.momentum", "%g", o->momentum);
+	row("outer.merged", "%s", x->merged ? values_row(x->merged)->name : "never");
 	row("codec.select", "%s", c->select);
 	row("codec.values", "%s", c->values);
 	row("codec.dct", "%s", c->dct ? "true" : "false");

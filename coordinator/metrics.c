@@ -25,6 +25,8 @@
 	X(contribution_bytes_total, counter, "bytes of accepted contributions", \
 		NUMBER(h->sum.bytes_up)) \
 	X(record_bytes_total, counter, "bytes of records", NUMBER(h->sum.bytes_down)) \
+	X(updates_merged_total, counter, "updates of a shard that went out as one merged vector", \
+		NUMBER(h->sum.merged)) \
 	X(refusals_total, counter, "what was refused", NUMBER(h->refusals)) \
 	X(diverged_total, counter, "reports of another state than the ledger's", \
 		NUMBER(h->diverged)) \

@@ -8,6 +8,7 @@ void pace_note(struct hub *h, const struct store_round *r, uint64_t now)
 	h->sum.members += r->members;
 	h->sum.bytes_up += r->bytes_up;
 	h->sum.bytes_down += r->bytes_down;
+	h->sum.merged += r->merged;
 	h->pace[h->n_pace++ % HUB_PACE] = (struct hub_pace){now, r->total_tokens};
 }
 

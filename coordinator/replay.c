@@ -1,6 +1,7 @@
 #include "coordinator/replay.h"
 #include <stdlib.h>
 #include <string.h>
+#include "coordinator/audit.h"
 #include "model/statefile.h"
 #include "round/record.h"
 
@@ -33,6 +34,7 @@ static enum err check_truth(
 {
 	struct update_expect expect = {.run = r->run,
 		.codec = r->exchange.codec,
+		.merged = r->exchange.merged,
 		.n = state->n,
 		.key = find_key,
 		.arg = (void *)(uintptr_t)r->roster};
@@ -41,6 +43,9 @@ static enum err check_truth(
 		err = update_verify(&rec->update, &expect, why);
 	if (!err)
 		err = update_matches(&rec->update, &rec->entry, why);
+	const struct audit audit = {r->blobs, &r->exchange, &expect};
+	if (!err && r->audit && rec->update.kind == UPDATE_merged)
+		err = audit_merged(&audit, &rec->update, why);
 	return err;
 }
 
@@ -48,16 +53,11 @@ static enum err next_state(
 	const struct replay *r, const struct record *rec, struct shardstate *state, struct why *why)
 {
 	struct shardstate next = {0};
-	struct rule_input *inputs = NULL;
 	enum err err = shardstate_init(&next, state->shard, state->n, r->exchange.rule.row);
-	if (!err)
-		err = update_inputs(&rec->update, &inputs);
 	if (err)
 		err_why(why, err, "no memory for shard %u", state->shard);
 	else
-		err = shardstate_next(
-			state, &r->exchange.rule, inputs, rec->update.count, &next, why);
-	free(inputs);
+		err = shardstate_next(state, &r->exchange.rule, &rec->update, &next, why);
 	struct hash hash = err ? (struct hash){{0}} : shardstate_hash(&next);
 	if (!err && !hash_equal(&hash, &rec->entry.state)) {
 		char ours[HASH_HEX], theirs[HASH_HEX];

@@ -5,6 +5,7 @@
  */
 #ifndef COORDINATOR_REPLAY_H
 #define COORDINATOR_REPLAY_H
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/err.h"
 #include "base/hash.h"
@@ -22,6 +23,7 @@ struct replay {
 	struct exchange exchange;
 	struct hash run, genesis; /* genesis: head of the empty ledger */
 	uint32_t n_shards;
+	bool audit; /* merges again what was merged, from the contributions, and compares */
 };
 
 /* *state stands at some round and is taken to round `to`.  The sentence of a failure names the

@@ -97,6 +97,11 @@ static void keep_contribution(void *arg, const struct store_contribution *c)
 	keep(arg, &c->blob);
 }
 
+static void keep_input(void *arg, const struct hash *blob)
+{
+	keep(arg, blob);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct hash));
@@ -131,6 +136,8 @@ static enum err mend_blobs(struct run *r, const struct snapshots *snapshots, str
 		err = store_entry_list(r->store, &records, keep_record, &kept, why);
 	if (!err)
 		err = store_contribution_list(r->store, keep_contribution, &kept, why);
+	if (!err)
+		err = store_input_list(r->store, INT64_MAX, keep_input, &kept, why);
 	if (!err)
 		err = remove_strays(r, &kept, why);
 	free(kept.at);

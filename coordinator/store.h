@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "round/span.h"
 
-#define STORE_SCHEMA 1
+#define STORE_SCHEMA 2
 #define STORE_KEY 32  /* bytes of a public key */
 #define STORE_NAME 65 /* of a member or a label, with the NUL */
 
@@ -136,11 +136,19 @@ enum err store_entry_list(struct store *s, const struct store_range *range, stor
 enum err store_entry_find(
 	struct store *s, uint64_t sequence, struct store_entry *out, struct why *why) MUST_CHECK;
 
+/* ---- contributions that merged updates were made of, kept as long as the entry's record is */
+void store_input_add(struct store *s, uint64_t sequence, const struct hash *blob);
+void store_input_remove(struct store *s, uint64_t to); /* of entries up to this one */
+typedef void store_input_fn(void *arg, const struct hash *blob);
+enum err store_input_list(
+	struct store *s, uint64_t to, store_input_fn *fn, void *arg, struct why *why) MUST_CHECK;
+
 /* ---- rounds closed, for the page; ascending */
 struct store_round {
 	uint64_t round, tokens;               /* tokens accepted in it */
 	uint64_t total_tokens;                /* and in all rounds until its end */
 	uint32_t members, dropped;            /* accepted; left out */
+	uint32_t merged;                      /* updates that went out merged, one for a shard */
 	uint64_t bytes_up, bytes_down;        /* contributions; records */
 	uint64_t closed_s, took_ns;           /* wall clock; from opening to commit */
 	double nats_per_token, nats_per_byte; /* training loss, as the peers say; 0: not known */
@@ -153,7 +161,7 @@ enum err store_round_list(struct store *s, const struct store_range *range, stor
 
 /* Over all rounds. */
 struct store_round_sum {
-	uint64_t rounds, members, bytes_up, bytes_down;
+	uint64_t rounds, members, bytes_up, bytes_down, merged;
 };
 enum err store_round_total(
 	struct store *s, struct store_round_sum *out, struct why *why) MUST_CHECK;

@@ -42,6 +42,7 @@ json_t *view_round(const struct store_round *r)
 	put(doc, "total_tokens", count(r->total_tokens));
 	put(doc, "members", count(r->members));
 	put(doc, "dropped", count(r->dropped));
+	put(doc, "merged", count(r->merged));
 	put(doc, "bytes_up", count(r->bytes_up));
 	put(doc, "bytes_down", count(r->bytes_down));
 	put(doc, "closed_s", count(r->closed_s));

@@ -13,6 +13,8 @@
 #define X(name) #name,
 static const char *const precisions[] = {PRECISION_LIST(X) NULL};
 #undef X
+static const char *const merged[] = {
+	[SPEC_never] = "never", [SPEC_int8] = "int8", [SPEC_int4] = "int4", NULL};
 static const char *const modes[] = {[SPEC_fixed] = "fixed", [SPEC_timed] = "timed", NULL};
 
 /* ---- the members, section by section.  Each reader notes its mistakes and goes on.  What depends
@@ -101,6 +103,7 @@ static void read_outer(struct json_in *in, struct spec_outer *o)
 	read_name(in, "rule", sizeof o->rule, o->rule);
 	o->lr = spec_in_real_or(in, "lr", 0, 100, 1);
 	o->momentum = spec_in_real_or(in, "momentum", 0, 0.9999, 0);
+	o->merged = (enum spec_merged)json_get_choice(in, "merged", merged, merged[SPEC_int8]);
 }
 
 /* Codecs had names once, and were not put together from stages. */

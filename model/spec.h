@@ -46,10 +46,14 @@ struct spec_round {
 	uint32_t snapshot_every; /* rounds between snapshots */
 };
 
+/* What the vector of a merged update has. */
+enum spec_merged { SPEC_never /* no update is merged */, SPEC_int8, SPEC_int4 };
+
 struct spec_outer {
 	char rule[24];   /* round/rule.h's list: sparseloco mean_R diloco average */
 	double lr;       /* alpha of sparseloco and mean_R, eta of diloco; unused by average */
 	double momentum; /* diloco */
+	enum spec_merged merged;
 };
 
 struct spec_codec {

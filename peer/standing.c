@@ -439,6 +439,7 @@ static enum err apply_one(
 	struct update_expect expect = {.run = s->spec->id,
 		.parent = ledger_parent(s->ledger),
 		.codec = s->exchange.codec,
+		.merged = s->exchange.merged,
 		.n = n,
 		.key = roster_key,
 		.arg = (void *)(uintptr_t)roster};

@@ -1,5 +1,12 @@
 #include "round/exchange.h"
 
+static uint32_t merged_of(const struct exchange *x, enum spec_merged asked)
+{
+	static const uint32_t values[] = {
+		[SPEC_never] = 0, [SPEC_int8] = VALUES_int8, [SPEC_int4] = VALUES_int4};
+	return codec_lossless(&x->codec) ? 0 : values[asked];
+}
+
 enum err exchange_find(const struct spec *s, struct exchange *out, struct why *why)
 {
 	const struct spec_codec *c = &s->codec;
@@ -12,5 +19,9 @@ enum err exchange_find(const struct spec *s, struct exchange *out, struct why *w
 	enum err err = codec_find(&words, &out->codec, why);
 	if (!err)
 		err = rule_find(s->outer.rule, s->outer.lr, s->outer.momentum, &out->rule, why);
-	return err ? err : rule_suits(&out->rule, &out->codec, why);
+	if (!err)
+		err = rule_suits(&out->rule, &out->codec, why);
+	if (!err)
+		out->merged = merged_of(out, s->outer.merged);
+	return err;
 }

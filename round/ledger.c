@@ -29,15 +29,17 @@ struct ledger {
 	uint64_t tokens;
 };
 
-struct hash ledger_update_hash(const struct ledger_accepted *accepted, uint32_t count)
+struct hash ledger_update_hash(const struct ledger_entry *e)
 {
 	struct hash_state *h = hash_begin();
-	hash_add_u32(h, count);
-	for (uint32_t i = 0; i < count; i++) {
-		hash_add_u32(h, accepted[i].peer);
-		hash_add_u64(h, accepted[i].tokens);
-		hash_add(h, accepted[i].planes.b, sizeof accepted[i].planes.b);
+	hash_add_u32(h, e->count);
+	for (uint32_t i = 0; i < e->count; i++) {
+		hash_add_u32(h, e->accepted[i].peer);
+		hash_add_u64(h, e->accepted[i].tokens);
+		hash_add(h, e->accepted[i].planes.b, sizeof e->accepted[i].planes.b);
 	}
+	if (e->kind == UPDATE_merged)
+		hash_add(h, e->merged.b, sizeof e->merged.b);
 	return hash_end(h);
 }
 
@@ -121,6 +123,10 @@ static enum err check_list(const struct ledger *l, const struct ledger_entry *e,
 	if (e->count > LEDGER_ACCEPTED_MAX)
 		return err_why(why, ERR_syntax, "ledger entry %" PRIu64 " lists %" PRIu32 " peers",
 			e->sequence, e->count);
+	if (e->count == 0 && e->kind == UPDATE_merged)
+		return err_why(why, ERR_syntax,
+			"ledger entry %" PRIu64 " has merged the contributions of nobody",
+			e->sequence);
 	for (uint32_t i = 0; i < e->count; i++) {
 		const struct ledger_accepted *a = &e->accepted[i];
 		if (i > 0 && a->peer <= e->accepted[i - 1].peer)
@@ -136,7 +142,7 @@ static enum err check_list(const struct ledger *l, const struct ledger_entry *e,
 	}
 	if (tokens > UINT64_MAX - l->tokens)
 		return err_why(why, ERR_tokens, "the tokens of the ledger are beyond counting");
-	struct hash update = ledger_update_hash(e->accepted, e->count);
+	struct hash update = ledger_update_hash(e);
 	if (!hash_equal(&update, &e->update))
 		return err_why(why, ERR_hash,
 			"the update of ledger entry %" PRIu64 " is not the list it carries",

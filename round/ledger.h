@@ -5,9 +5,10 @@
  * state of every shard, as sequence number 0.  Nothing takes effect that is not listed in a head
  * signed by the run key (who signs and who checks that is above this module).
  *
- * An entry's bytes: u32 length of all of it, u16 version, u16 zero, u64 sequence, u64 round,
- * u32 shard, u32 part, update hash (32), state hash (32), previous (32), u32 count, then count
- * times u32 peer, u64 tokens, planes hash (32), ascending by peer.  Its hash is SHA-256 of these.
+ * An entry's bytes: u32 length of all of it, u16 version, u16 kind of its update, u64 sequence,
+ * u64 round, u32 shard, u32 part, update hash (32), state hash (32), previous (32), u32 count, then
+ * count times u32 peer, u64 tokens, planes hash (32), ascending by peer; of a merged update then
+ * the hash of its own planes (32).  Its hash is SHA-256 of these.
  */
 #ifndef ROUND_LEDGER_H
 #define ROUND_LEDGER_H
@@ -21,8 +22,14 @@
 
 #define LEDGER_VERSION 1
 #define LEDGER_ACCEPTED_MAX 16384u
-#define LEDGER_ENTRY_MAX (132u + 44u * LEDGER_ACCEPTED_MAX) /* bytes */
+#define LEDGER_ENTRY_MAX (164u + 44u * LEDGER_ACCEPTED_MAX) /* bytes */
 #define LEDGER_TOKENS_MAX (1ull << 53)                      /* of one entry: RULE_TOKENS_MAX */
+
+/* Numbers are on the wire: append only. */
+enum update_kind {
+	UPDATE_bundle, /* the contributions verbatim */
+	UPDATE_merged  /* one vector, what the rule made of them */
+};
 
 struct ledger_accepted {
 	uint32_t peer;
@@ -33,7 +40,9 @@ struct ledger_accepted {
 struct ledger_entry {
 	uint64_t sequence, round;
 	uint32_t shard, part;
+	enum update_kind kind;
 	struct hash update, state, previous;
+	struct hash merged; /* of a merged update's planes; zero otherwise */
 	uint32_t count;
 	struct ledger_accepted *accepted; /* owned */
 };
@@ -49,14 +58,15 @@ void ledger_entry_release(struct ledger_entry *e); /* NULL-safe, idempotent */
 /* Appends; ERR_nomem or ERR_toobig. */
 enum err ledger_entry_encode(const struct ledger_entry *e, struct buf *out) MUST_CHECK;
 /* Takes one entry from a stream of them; *used is its length.  ERR_truncated when the rest of it
- * has not come yet, ERR_version, ERR_syntax, ERR_toobig. */
+ * has not come yet, ERR_version, ERR_unsupported (another kind of update), ERR_syntax,
+ * ERR_toobig. */
 enum err ledger_entry_decode(const uint8_t *bytes, size_t len, size_t *used,
 	struct ledger_entry *out, struct why *why) MUST_CHECK;
 enum err ledger_entry_hash(const struct ledger_entry *e, struct hash *out) MUST_CHECK;
 
 /* What the update field of an entry is: SHA-256 over u32 count, then per item u32 peer, u64 tokens,
- * planes hash. */
-struct hash ledger_update_hash(const struct ledger_accepted *accepted, uint32_t count);
+ * planes hash; then, of a merged update, the hash of its planes. */
+struct hash ledger_update_hash(const struct ledger_entry *e);
 
 /* ---- heads as the body of a signed document of type "head":
  * {"run": hex, "sequence": …, "round": …, "hash": hex} */
@@ -88,7 +98,8 @@ struct hash ledger_state(const struct ledger *l, uint32_t shard);
 /* Whether e may come next, and then takes it (copied): sequence and previous (ERR_fork), shard
  * (ERR_shape), part 0 (ERR_unsupported), round (ERR_wrong_round: the shard's next, and no round
  * begins before the one before is closed for every shard), order of peers (ERR_syntax), tokens
- * (ERR_tokens), update hash over the list (ERR_hash).  ERR_nomem.  On failure the chain is as it
+ * (ERR_tokens), update hash over the list (ERR_hash), that what is merged is of somebody
+ * (ERR_syntax).  ERR_nomem.  On failure the chain is as it
  * was. */
 enum err ledger_append(struct ledger *l, const struct ledger_entry *e, struct why *why) MUST_CHECK;
 

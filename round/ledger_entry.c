@@ -6,6 +6,11 @@
 #define FIXED 132u
 #define LISTED 44u
 
+static size_t tail_of(enum update_kind kind)
+{
+	return kind == UPDATE_merged ? sizeof(struct hash) : 0;
+}
+
 void ledger_entry_release(struct ledger_entry *e)
 {
 	if (!e)
@@ -17,12 +22,12 @@ void ledger_entry_release(struct ledger_entry *e)
 
 enum err ledger_entry_encode(const struct ledger_entry *e, struct buf *out)
 {
-	size_t start = out->len, size = FIXED + (size_t)LISTED * e->count;
+	size_t start = out->len, size = FIXED + (size_t)LISTED * e->count + tail_of(e->kind);
 	if (e->count > LEDGER_ACCEPTED_MAX || size > out->max - out->len)
 		return ERR_toobig;
 	buf_put_u32(out, (uint32_t)size);
 	buf_put_u16(out, LEDGER_VERSION);
-	buf_put_u16(out, 0);
+	buf_put_u16(out, (uint16_t)e->kind);
 	buf_put_u64(out, e->sequence);
 	buf_put_u64(out, e->round);
 	buf_put_u32(out, e->shard);
@@ -36,32 +41,16 @@ enum err ledger_entry_encode(const struct ledger_entry *e, struct buf *out)
 		buf_put_u64(out, e->accepted[i].tokens);
 		buf_put(out, e->accepted[i].planes.b, sizeof e->accepted[i].planes.b);
 	}
+	if (e->kind == UPDATE_merged)
+		buf_put(out, e->merged.b, sizeof e->merged.b);
 	if (buf_ok(out))
 		return ERR_OK;
 	out->len = start;
 	return ERR_nomem;
 }
 
-/* The bytes of one entry, no more; their size has been checked against the count's place only. */
-static enum err get(struct rd *r, struct ledger_entry *e, struct why *why)
+static enum err get_list(struct rd *r, struct ledger_entry *e, uint32_t count, struct why *why)
 {
-	uint16_t version = rd_u16(r), zero = rd_u16(r);
-	if (rd_ok(r) && version != LEDGER_VERSION)
-		return err_why(why, ERR_version,
-			"a ledger entry is of version %u, this program reads %u", version,
-			LEDGER_VERSION);
-	e->sequence = rd_u64(r);
-	e->round = rd_u64(r);
-	e->shard = rd_u32(r);
-	e->part = rd_u32(r);
-	rd_copy(r, e->update.b, sizeof e->update.b);
-	rd_copy(r, e->state.b, sizeof e->state.b);
-	rd_copy(r, e->previous.b, sizeof e->previous.b);
-	uint32_t count = rd_u32(r);
-	if (zero || !rd_ok(r) || rd_left(r) != (size_t)count * LISTED)
-		return err_why(why, ERR_syntax,
-			"a ledger entry that lists %" PRIu32 " contributions has not their size",
-			count);
 	if (count == 0)
 		return ERR_OK;
 	e->accepted = alloc_try(count, sizeof *e->accepted);
@@ -78,6 +67,36 @@ static enum err get(struct rd *r, struct ledger_entry *e, struct why *why)
 				why, ERR_syntax, "a ledger entry lists its peers out of order");
 	}
 	return ERR_OK;
+}
+
+/* The bytes of one entry, no more; their size has been checked against the count's place only. */
+static enum err get(struct rd *r, struct ledger_entry *e, struct why *why)
+{
+	uint16_t version = rd_u16(r), kind = rd_u16(r);
+	if (rd_ok(r) && version != LEDGER_VERSION)
+		return err_why(why, ERR_version,
+			"a ledger entry is of version %u, this program reads %u", version,
+			LEDGER_VERSION);
+	if (rd_ok(r) && kind > UPDATE_merged)
+		return err_why(why, ERR_unsupported,
+			"a ledger entry has an update of kind %u: install a newer version", kind);
+	e->kind = (enum update_kind)kind;
+	e->sequence = rd_u64(r);
+	e->round = rd_u64(r);
+	e->shard = rd_u32(r);
+	e->part = rd_u32(r);
+	rd_copy(r, e->update.b, sizeof e->update.b);
+	rd_copy(r, e->state.b, sizeof e->state.b);
+	rd_copy(r, e->previous.b, sizeof e->previous.b);
+	uint32_t count = rd_u32(r);
+	if (!rd_ok(r) || rd_left(r) != (size_t)count * LISTED + tail_of(e->kind))
+		return err_why(why, ERR_syntax,
+			"a ledger entry that lists %" PRIu32 " contributions has not their size",
+			count);
+	enum err err = get_list(r, e, count, why);
+	if (!err && e->kind == UPDATE_merged)
+		rd_copy(r, e->merged.b, sizeof e->merged.b);
+	return err;
 }
 
 enum err ledger_entry_decode(

@@ -1,12 +1,12 @@
 #include "round/record.h"
 
 enum err record_encode(
-	const struct ledger_entry *e, const uint8_t *bundle, size_t len, struct buf *out)
+	const struct ledger_entry *e, const uint8_t *update, size_t len, struct buf *out)
 {
 	enum err err = ledger_entry_encode(e, out);
 	if (err)
 		return err;
-	buf_put(out, bundle, len);
+	buf_put(out, update, len);
 	return buf_ok(out) ? ERR_OK : ERR_toobig;
 }
 

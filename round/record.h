@@ -1,6 +1,6 @@
 /*
  * A record: one ledger entry with the update it lists, as one string of bytes: the entry (which
- * knows its own length), then the bundle to the end.  Stored as a blob, pushed to peers when a
+ * knows its own length), then the update to the end.  Stored as a blob, pushed to peers when a
  * round closes, fetched by those who missed it.
  */
 #ifndef ROUND_RECORD_H
@@ -17,8 +17,8 @@ struct record {
 	struct update update; /* borrows the bytes it was opened from */
 };
 
-/* Appends; bundle as update_encode made it. */
-enum err record_encode(const struct ledger_entry *e, const uint8_t *bundle, size_t len,
+/* Appends; update as update_encode or update_merge made it. */
+enum err record_encode(const struct ledger_entry *e, const uint8_t *update, size_t len,
 	struct buf *out) MUST_CHECK;
 /* Form of both parts only; update_verify and update_matches tell the truth.  bytes outlive out. */
 enum err record_open(

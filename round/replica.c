@@ -113,15 +113,15 @@ static enum err make_room(struct replica *r, uint32_t shard)
 	return shardstate_init(&r->next, shard, n, r->rule.row);
 }
 
-enum err replica_propose(struct replica *r, uint32_t shard, const struct rule_input *inputs,
-	size_t count, struct hash *state, struct why *why)
+enum err replica_propose(struct replica *r, uint32_t shard, const struct update *u,
+	struct hash *state, struct why *why)
 {
 	enum err err = make_room(r, shard);
 	if (err)
 		return err_why(why, err,
 			"no memory for the next state of shard %" PRIu32 " beside the present one",
 			shard);
-	err = shardstate_next(&r->shards[shard].state, &r->rule, inputs, count, &r->next, why);
+	err = shardstate_next(&r->shards[shard].state, &r->rule, u, &r->next, why);
 	if (err)
 		return err;
 	r->next_hash = shardstate_hash(&r->next);
@@ -173,12 +173,8 @@ enum err replica_apply(
 	enum err err = update_matches(u, e, why);
 	if (err)
 		return err;
-	struct rule_input *inputs = NULL;
 	struct hash state;
-	if (update_inputs(u, &inputs))
-		return err_why(why, ERR_nomem, "no memory for %" PRIu32 " contributions", u->count);
-	err = replica_propose(r, e->shard, inputs, u->count, &state, why);
-	free(inputs);
+	err = replica_propose(r, e->shard, u, &state, why);
 	return err ? err : replica_commit(r, e, why);
 }
 

@@ -39,10 +39,10 @@ struct hash replica_hash(struct replica *r, uint32_t shard); /* the state hash; 
 struct hash replica_hash_all(struct replica *r);
 
 /* In two steps, for whoever writes the entry: compute the outcome of the next round of the shard
- * beside the present state, and give its hash; ERR_* as rule_apply.  A second propose replaces the
- * first. */
-enum err replica_propose(struct replica *r, uint32_t shard, const struct rule_input *inputs,
-	size_t count, struct hash *state, struct why *why) MUST_CHECK;
+ * with a verified update beside the present state, and give its hash; ERR_* as rule_apply.  A
+ * second propose replaces the first. */
+enum err replica_propose(struct replica *r, uint32_t shard, const struct update *u,
+	struct hash *state, struct why *why) MUST_CHECK;
 /* Take the proposed outcome over: e must be for its shard and round (ERR_state) and list its hash
  * (ERR_hash). */
 enum err replica_commit(

@@ -61,19 +61,16 @@ static enum err check_block(const struct rule_block *b, size_t first, struct why
 	return ERR_OK;
 }
 
-enum err rule_apply(const struct rule_params *p, const struct rule_input *inputs, size_t count,
+/* D is what is merged. */
+static enum err step(const struct rule_params *p, const struct merge_config *config,
 	struct rule_state *state, struct why *why)
 {
-	if (count == 0)
-		return ERR_OK;
-	struct weighed w;
-	struct merge *m = NULL;
+	const bool dct = config->inputs[0].vector->params.dct;
+	struct merge *m;
 	struct merge_chunk c;
-	enum err err = weighed_init(p, inputs, count, state->n, &w, why);
-	if (!err)
-		err = merge_new(&w.config, &m, why);
+	enum err err = merge_new(config, &m, why);
 	while (!err && merge_next(m, &c)) {
-		if (inputs[0].vector->params.dct)
+		if (dct)
 			dct_inverse_double(c.value, c.len);
 		const struct rule_block b = {c.len, c.value, state->params + c.first,
 			state->momentum ? state->momentum + c.first : NULL};
@@ -81,6 +78,29 @@ enum err rule_apply(const struct rule_params *p, const struct rule_input *inputs
 		err = check_block(&b, c.first, why);
 	}
 	merge_free(m);
+	return err;
+}
+
+enum err rule_apply(const struct rule_params *p, const struct rule_input *inputs, size_t count,
+	struct rule_state *state, struct why *why)
+{
+	if (count == 0)
+		return ERR_OK;
+	struct weighed w;
+	enum err err = weighed_init(p, inputs, count, state->n, &w, why);
+	if (!err)
+		err = step(p, &w.config, state, why);
 	weighed_release(&w);
 	return err;
+}
+
+enum err rule_apply_merged(const struct rule_params *p, const struct codec_vector *merged,
+	struct rule_state *state, struct why *why)
+{
+	const struct merge_input one = {.vector = merged, .weight = 1, .part = 1};
+	const struct merge_config config = {.inputs = &one, .count = 1};
+	if (merged->n != state->n)
+		return err_why(why, ERR_shape, "a merged update has %zu values, wanted are %zu",
+			merged->n, state->n);
+	return step(p, &config, state, why);
 }

@@ -86,5 +86,8 @@ struct rule_state {
 };
 enum err rule_apply(const struct rule_params *p, const struct rule_input *inputs, size_t count,
 	struct rule_state *state, struct why *why) MUST_CHECK;
+/* The same where D was made elsewhere (update.h).  ERR_shape, ERR_not_finite, ERR_nomem. */
+enum err rule_apply_merged(const struct rule_params *p, const struct codec_vector *merged,
+	struct rule_state *state, struct why *why) MUST_CHECK;
 
 #endif

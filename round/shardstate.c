@@ -53,7 +53,7 @@ struct hash shardstate_hash(const struct shardstate *s)
 }
 
 enum err shardstate_next(const struct shardstate *now, const struct rule_params *rule,
-	const struct rule_input *inputs, size_t count, struct shardstate *next, struct why *why)
+	const struct update *u, struct shardstate *next, struct why *why)
 {
 	memcpy(next->params, now->params, now->n * sizeof *now->params);
 	if (now->momentum)
@@ -61,7 +61,7 @@ enum err shardstate_next(const struct shardstate *now, const struct rule_params 
 	next->shard = now->shard;
 	next->round = now->round + 1;
 	struct rule_state state = {next->params, next->momentum, next->n};
-	return rule_apply(rule, inputs, count, &state, why);
+	return update_apply(u, rule, &state, why);
 }
 
 /* ---- saving */

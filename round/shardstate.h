@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "model/statefile.h"
 #include "round/rule.h"
+#include "round/update.h"
 
 struct shardstate {
 	uint32_t shard;
@@ -28,11 +29,10 @@ struct hash shardstate_hash(const struct shardstate *s);
 /* One hash over the state hashes of all n shards: what reports, replay and export show. */
 struct hash shardstate_hash_all(const struct hash *states, uint32_t n);
 
-/* next (inited with the same shape) becomes what now is after one more round with these inputs;
- * now is only read.  As rule_apply. */
+/* next (inited with the same shape) becomes what now is after one more round with this verified
+ * update; now is only read.  As rule_apply. */
 enum err shardstate_next(const struct shardstate *now, const struct rule_params *rule,
-	const struct rule_input *inputs, size_t count, struct shardstate *next,
-	struct why *why) MUST_CHECK;
+	const struct update *u, struct shardstate *next, struct why *why) MUST_CHECK;
 
 /* Sections "param.N" and "momentum.N" of a statefile.  Loading takes the round from the caller,
  * wants the sizes of s and finite values. */

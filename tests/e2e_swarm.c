@@ -1,4 +1,5 @@
 /* Runs with real processes and the real protocol: what must come out when nothing goes wrong. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
@@ -49,6 +51,50 @@ static void a_repeated_fixed_step_run_has_the_same_head(void **state)
 	const char *first = run_three(&a, three), *second = run_three(&b, three);
 	assert_string_equal(help_run_value(first, "head"), help_run_value(second, "head"));
 	assert_string_equal(help_run_value(first, "state"), help_run_value(second, "state"));
+}
+
+/* Contributions in the folder's blobs; one of them is removed if remove. */
+static unsigned contributions(const struct swarm *s, bool remove)
+{
+	const char *dir = proc_text("%s/blobs", s->dir);
+	unsigned n = 0;
+	DIR *d = opendir(dir);
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		const char *path = proc_text("%s/%s", dir, e->d_name);
+		char magic[9] = "";
+		FILE *f = fopen(path, "r");
+		if (f && fread(magic, 1, 8, f) == 8 && !strcmp(magic, "SHOALCON")) {
+			n++;
+			if (remove && n == 1)
+				assert_int_equal(unlink(path), 0);
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return n;
+}
+
+/* Three dense contributions are three times the vector that they merge to. */
+static void merged_updates_give_one_model(void **state)
+{
+	(void)state;
+	static const char *const dense[] = {"round.peers_min=3", "codec.select=all",
+		"codec.values=int8", "codec.k=null", "train.total_tokens=9600", NULL};
+	struct swarm a, b;
+	const char *first = run_three(&a, dense), *second = run_three(&b, dense);
+	assert_string_equal(help_run_value(first, "head"), help_run_value(second, "head"));
+	assert_string_equal(help_run_value(first, "state"), help_run_value(second, "state"));
+	double up = strtod(help_run_value(first, "bits_per_param_up"), NULL),
+	       down = strtod(help_run_value(first, "bits_per_param_down"), NULL);
+	assert_true(up > 4 && down > 4 && down < 1.3 * up); /* and not three times as much */
+	help_swarm_verify(&a, first);
+
+	/* They are kept, and whoever merges them again misses the one that is gone. */
+	assert_true(contributions(&a, true) >= 6);
+	struct proc *p = PROC_RUN(1, WAIT, "shoal-coordinator", "replay", a.dir, "--verify");
+	assert_non_null(strstr(proc_err(p), "that was merged cannot be read"));
 }
 
 static void every_rule_and_codec_runs(void **state)
@@ -107,10 +153,28 @@ static uint64_t round_now(const struct swarm *s)
 	return at;
 }
 
+/* Shards whose update of this round was merged. */
+static int merged_in(const struct swarm *s, uint64_t round)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/rounds.json");
+	const json_t *rows = json_object_get(doc, "rounds"), *row;
+	int merged = -1;
+	size_t i;
+	json_array_foreach(rows, i, row)
+	{
+		if ((uint64_t)json_integer_value(json_object_get(row, "round")) == round)
+			merged = (int)json_integer_value(json_object_get(row, "merged"));
+	}
+	json_decref(doc);
+	return merged;
+}
+
 static void a_late_joiner_trains_within_two_rounds(void **state)
 {
 	(void)state;
-	static const char *const changes[] = {"timed", "round.seconds=1.0", NULL};
+	/* Bundles while there is one peer, merged updates of two. */
+	static const char *const changes[] = {"timed", "round.seconds=1.0", "codec.select=all",
+		"codec.values=int8", "codec.k=null", NULL};
 	struct swarm s;
 	help_swarm_start(&s, changes);
 	help_swarm_peer(&s, "early");
@@ -121,6 +185,8 @@ static void a_late_joiner_trains_within_two_rounds(void **state)
 	/* the round that was open, two more to be in, and the one that is looked at */
 	help_swarm_round(&s, at + 4, WAIT);
 	assert_true(help_swarm_tokens(&s, "late") > 0);
+	assert_int_equal(merged_in(&s, at - 1), 0);
+	assert_int_equal(merged_in(&s, at + 3), 2);
 	const char *line = help_swarm_stop(&s);
 	help_swarm_verify(&s, line);
 	assert_string_equal(help_run_value(line, "peers"), "2");
@@ -156,6 +222,7 @@ int main(void)
 		cmocka_unit_test_teardown(three_peers_train_one_model, proc_teardown),
 		cmocka_unit_test_teardown(
 			a_repeated_fixed_step_run_has_the_same_head, proc_teardown),
+		cmocka_unit_test_teardown(merged_updates_give_one_model, proc_teardown),
 		cmocka_unit_test_teardown(every_rule_and_codec_runs, proc_teardown),
 		cmocka_unit_test_teardown(average_alone_equals_local, proc_teardown),
 		cmocka_unit_test_teardown(a_late_joiner_trains_within_two_rounds, proc_teardown),

@@ -322,7 +322,6 @@ static void close_shard(
 		.shard = shard,
 		.previous = at.hash};
 	struct update update;
-	struct rule_input *inputs;
 	struct buf bundle, record;
 	struct why why;
 	qsort(p->gifts[shard], p->n_gifts[shard], sizeof *p->gifts[shard], by_peer);
@@ -340,16 +339,11 @@ static void close_shard(
 		.key = roster_key,
 		.arg = p->roster};
 	help_peer_fine(update_verify(&update, &expect, &why), &why);
-	entry.count = update.count;
-	assert_int_equal(update_accepted(&update, &entry.accepted), ERR_OK);
-	entry.update = ledger_update_hash(entry.accepted, entry.count);
-	assert_int_equal(update_inputs(&update, &inputs), ERR_OK);
-	help_peer_fine(
-		replica_propose(p->replica, shard, inputs, update.count, &entry.state, &why), &why);
+	assert_int_equal(update_list(&update, &entry), ERR_OK);
+	help_peer_fine(replica_propose(p->replica, shard, &update, &entry.state, &why), &why);
 	help_peer_fine(replica_commit(p->replica, &entry, &why), &why);
 	help_peer_fine(ledger_append(p->ledger, &entry, &why), &why);
 	assert_int_equal(record_encode(&entry, bundle.data, bundle.len, &record), ERR_OK);
-	free(inputs);
 	update_release(&update);
 	buf_release(&bundle);
 	ledger_entry_release(&entry);

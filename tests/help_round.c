@@ -143,6 +143,10 @@ void help_round_make(const struct help_round_want *want, struct help_round_bundl
 	struct why why = {0};
 	for (uint32_t i = 0; i < want->count; i++) {
 		float *v = help_round_vector(want->seed * 100 + i, want->n);
+		float *all = help_round_vector(want->seed * 100 + 99, want->n);
+		for (size_t j = 0; j < want->n; j++)
+			v[j] += want->alike * all[j];
+		free(all);
 		struct contribution c = help_round_says(i + 1, want->round, want->shard);
 		c.parent = want->parent;
 		c.tokens = 100 + 7 * i;

@@ -10,7 +10,7 @@
 #include "round/rule.h"
 #include "round/update.h"
 
-#define HELP_ROUND_PEERS 8u
+#define HELP_ROUND_PEERS 32u
 
 /* For cmocka: a scratch folder, removed with all that it holds. */
 int help_round_setup(void **state);
@@ -50,6 +50,7 @@ struct help_round_want {
 	struct codec_params codec;
 	size_t n;
 	uint64_t seed;
+	float alike; /* so many times a vector that all share is added to each one's own */
 };
 void help_round_make(const struct help_round_want *want, struct help_round_bundle *out);
 void help_round_drop(struct help_round_bundle *b);

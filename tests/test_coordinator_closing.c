@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "coordinator/audit.h"
 #include "coordinator/closing.h"
 #include "round/record.h"
 #include "round/replica.h"
@@ -28,12 +29,13 @@ struct world {
 	float *start;
 };
 
-static void setup_world(struct world *w)
+static void setup_world(struct world *w, bool merging)
 {
 	struct why why;
 	*w = (struct world){.n = {N}, .n_again = {N}};
 	struct closing *c = &w->closing;
 	c->exchange.codec = (struct codec_params){SELECT_topk, VALUES_two, false, 64, 8, 0, 0};
+	c->exchange.merged = merging ? VALUES_int8 : 0;
 	assert_int_equal(rule_find("diloco", 0.5, 0.9, &c->exchange.rule, &why), ERR_OK);
 	assert_int_equal(file_mkdirs(help_coordinator_path("state"), 0700, &why), ERR_OK);
 	assert_int_equal(blob_open(help_coordinator_path("blobs"), 0, &c->blobs, &why), ERR_OK);
@@ -105,16 +107,22 @@ static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 	return true;
 }
 
+static struct update_expect expectation(const struct world *w, const struct hash *parent)
+{
+	return (struct update_expect){.run = w->closing.run,
+		.parent = *parent,
+		.codec = w->closing.exchange.codec,
+		.merged = w->closing.exchange.merged,
+		.n = N,
+		.key = find_key};
+}
+
 /* What a peer does with the record. */
 static void apply_as_peer(struct world *w, const struct closing_out *out, const struct hash *parent)
 {
 	struct record rec;
 	struct why why;
-	const struct update_expect expect = {.run = w->closing.run,
-		.parent = *parent,
-		.codec = w->closing.exchange.codec,
-		.n = N,
-		.key = find_key};
+	const struct update_expect expect = expectation(w, parent);
 	assert_int_equal(
 		record_open(shared_data(out->record), shared_len(out->record), &rec, &why), ERR_OK);
 	assert_int_equal(update_verify(&rec.update, &expect, &why), ERR_OK);
@@ -123,12 +131,11 @@ static void apply_as_peer(struct world *w, const struct closing_out *out, const 
 	record_release(&rec);
 }
 
-static void rounds_give_what_a_replica_gives(void **state)
+static void check_rounds(bool merging)
 {
-	(void)state;
 	struct world w;
 	struct why why;
-	setup_world(&w);
+	setup_world(&w, merging);
 	struct ledger_head at = w.genesis;
 	for (uint64_t round = 1; round <= 3; round++) {
 		struct ledger_head parent = at;
@@ -143,6 +150,8 @@ static void rounds_give_what_a_replica_gives(void **state)
 		if (closing_shard(&w.closing, &job, &at, &out, &why))
 			fail_msg("%s", why.text);
 		assert_int_equal(at.sequence, round);
+		assert_int_equal(
+			out.entry.kind, merging && round < 3 ? UPDATE_merged : UPDATE_bundle);
 		assert_memory_equal(&at.hash, &out.hash, sizeof at.hash);
 		apply_as_peer(&w, &out, &parent.hash);
 		struct hash have = replica_hash(w.replica, 0);
@@ -160,13 +169,74 @@ static void rounds_give_what_a_replica_gives(void **state)
 	teardown_world(&w);
 }
 
+static void rounds_give_what_a_replica_gives(void **state)
+{
+	(void)state;
+	check_rounds(false);
+}
+
+static void merged_rounds_give_what_a_replica_gives(void **state)
+{
+	(void)state;
+	check_rounds(true);
+}
+
+/* From the contributions, as long as they are there and are what was listed. */
+static void what_was_merged_can_be_merged_again(void **state)
+{
+	(void)state;
+	struct world w;
+	struct why why = {0};
+	struct closing_out out;
+	struct record rec;
+	setup_world(&w, true);
+	struct ledger_head at = w.genesis;
+	w.closing.parent = at;
+	w.closing.round = 1;
+	for (uint32_t p = 0; p < PEERS; p++)
+		contribute(&w, p, &at);
+	const struct closing_job job = {.count = PEERS, .inputs = w.inputs};
+	const struct hash parent = w.genesis.hash;
+	if (closing_shard(&w.closing, &job, &at, &out, &why))
+		fail_msg("%s", why.text);
+	const struct update_expect expect = expectation(&w, &parent);
+	struct audit audit = {w.closing.blobs, &w.closing.exchange, &expect};
+	assert_int_equal(
+		record_open(shared_data(out.record), shared_len(out.record), &rec, &why), ERR_OK);
+	assert_int_equal(update_verify(&rec.update, &expect, &why), ERR_OK);
+	assert_int_equal(rec.update.kind, UPDATE_merged);
+	if (audit_merged(&audit, &rec.update, &why))
+		fail_msg("%s", why.text);
+
+	/* Another outcome, another list, another rule, then one contribution less. */
+	rec.update.merged.b[0] ^= 1;
+	assert_int_equal(audit_merged(&audit, &rec.update, &why), ERR_hash);
+	help_coordinator_told(&why, ERR_hash, "come to something else");
+	rec.update.merged.b[0] ^= 1;
+	rec.update.accepted[1].tokens++;
+	assert_int_equal(audit_merged(&audit, &rec.update, &why), ERR_hash);
+	help_coordinator_told(&why, ERR_hash, "of member 1 is not the one that was merged");
+	rec.update.accepted[1].tokens--;
+	struct exchange other = w.closing.exchange;
+	assert_int_equal(rule_find("sparseloco", 1, 0, &other.rule, &why), ERR_OK);
+	audit.exchange = &other;
+	assert_int_equal(audit_merged(&audit, &rec.update, &why), ERR_hash);
+	audit.exchange = &w.closing.exchange;
+	assert_int_equal(blob_remove(w.closing.blobs, &w.inputs[2].blob, &why), ERR_OK);
+	assert_int_equal(audit_merged(&audit, &rec.update, &why), ERR_missing);
+	help_coordinator_told(&why, ERR_missing, "of member 2 that was merged cannot be read");
+	record_release(&rec);
+	closing_release(&out);
+	teardown_world(&w);
+}
+
 static void what_is_gone_or_forged_is_named(void **state)
 {
 	(void)state;
 	struct world w;
 	struct why why;
 	struct closing_out out;
-	setup_world(&w);
+	setup_world(&w, false);
 	struct ledger_head at = w.genesis;
 	w.closing.parent = at;
 	w.closing.round = 1;
@@ -192,6 +262,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(rounds_give_what_a_replica_gives),
+		TEST(merged_rounds_give_what_a_replica_gives),
+		TEST(what_was_merged_can_be_merged_again),
 		TEST(what_is_gone_or_forged_is_named),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

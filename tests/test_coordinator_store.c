@@ -240,6 +240,35 @@ static void add_loss(void *arg, const struct store_round *r)
 	*(double *)arg += r->nats_per_byte;
 }
 
+static void count_input(void *arg, const struct hash *blob)
+{
+	uint64_t *sum = arg;
+	*sum = *sum * 10 + blob->b[0];
+}
+
+/* What updates were merged from is there until its entry's record goes. */
+static void inputs_of_merged_updates(void **state)
+{
+	(void)state;
+	struct store *s = open_store();
+	struct why why;
+	uint64_t seen = 0;
+	store_begin(s);
+	for (uint8_t i = 1; i <= 6; i++)
+		store_input_add(s, 10 + i / 2, &(struct hash){{i}});
+	store_input_add(s, 13, &(struct hash){{6}}); /* the same once more */
+	commit(s);
+	assert_int_equal(store_input_list(s, 11, count_input, &seen, &why), ERR_OK);
+	assert_int_equal(seen, 123);
+	store_begin(s);
+	store_input_remove(s, 11);
+	commit(s);
+	seen = 0;
+	assert_int_equal(store_input_list(s, INT64_MAX, count_input, &seen, &why), ERR_OK);
+	assert_int_equal(seen, 456);
+	store_close(s);
+}
+
 static void history(void **state)
 {
 	(void)state;
@@ -248,7 +277,7 @@ static void history(void **state)
 	struct store_entry e = {.entry = (const uint8_t *)"bytes", .entry_len = 5, .shard = 1};
 	struct store_refusal r = {.code = ERR_tokens, .what = "contribution", .text = "too many"};
 	struct store_round row = {
-		.members = 2, .bytes_up = 10, .bytes_down = 7, .nats_per_byte = 1.25};
+		.members = 2, .merged = 3, .bytes_up = 10, .bytes_down = 7, .nats_per_byte = 1.25};
 	struct store_round_sum total;
 	uint64_t sum = 0, n = 0, counted = 0;
 	store_begin(s);
@@ -278,6 +307,7 @@ static void history(void **state)
 	assert_int_equal(total.rounds, 3);
 	assert_int_equal(total.members, 6);
 	assert_int_equal(total.bytes_up, 30);
+	assert_int_equal(total.merged, 9);
 	store_close(s);
 }
 
@@ -388,6 +418,7 @@ int main(void)
 		TEST(members_and_invites),
 		TEST(the_open_round),
 		TEST(a_pool_is_stored_whole_or_not_at_all),
+		TEST(inputs_of_merged_updates),
 		TEST(history),
 		TEST(what_is_not_ours_is_refused),
 		TEST(a_full_disk_loses_nothing),

@@ -88,6 +88,7 @@ static void fill_in_defaults(void **state)
 	assert_int_equal(s->round.peers_min, 1);
 	assert_int_equal(s->round.validate_every, 10);
 	assert_int_equal(s->round.snapshot_every, 20);
+	assert_int_equal(s->outer.merged, SPEC_int8);
 	assert_true(s->outer.lr == 1 && s->outer.momentum == 0 && s->codec.decay == 0.95);
 	assert_int_equal(s->codec.chunk, 4096);
 	assert_true(s->codec.k == 0 && s->codec.threshold == 0 && !s->codec.dct);
@@ -185,6 +186,7 @@ static void name_each_mistake(void **state)
 			"\"topk\", \"values\": \"two\" and k instead"},
 		{"codec.name=raw", "write \"select\": \"all\", \"values\": \"f32\" instead"},
 		{"codec.name=int8", "write \"select\": \"all\", \"values\": \"int8\" instead"},
+		{"outer.merged=int2", "outer.merged: must be one of never, int8, int4"},
 		{"codec.select=", "codec.select: must not be empty"},
 		{"codec.values=a b", "codec.values: may have letters"},
 		{"codec.dct=1", "codec.dct: must be true or false"},

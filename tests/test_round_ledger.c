@@ -20,7 +20,8 @@ static struct ledger *fresh(void)
 	return ledger_new(&run, states, SHARDS);
 }
 
-/* The entry that may come next, with count peers from 1 on; salt makes it another one. */
+/* The entry that may come next, with count peers from 1 on; salt makes it another one, every fifth
+ * a merged one. */
 static struct ledger_entry next(const struct ledger *l, uint32_t count, uint32_t salt)
 {
 	struct ledger_head at = ledger_at(l);
@@ -30,12 +31,16 @@ static struct ledger_entry next(const struct ledger *l, uint32_t count, uint32_t
 		.previous = at.hash,
 		.count = count};
 	e.round = at.sequence / SHARDS + 1;
+	if (count && salt % 5 == 4) {
+		e.kind = UPDATE_merged;
+		e.merged = help_round_hash(salt + 30000);
+	}
 	if (count)
 		e.accepted = alloc_must_zero(count, sizeof *e.accepted);
 	for (uint32_t i = 0; i < count; i++)
 		e.accepted[i] = (struct ledger_accepted){
 			i + 1, 1000 + i, help_round_hash(salt + 20000 + i)};
-	e.update = ledger_update_hash(e.accepted, count);
+	e.update = ledger_update_hash(&e);
 	return e;
 }
 
@@ -78,6 +83,7 @@ static void entries_are_written_and_read(void **state)
 		if (ledger_entry_decode(b.data + at, b.len - at, &used, &e, &why))
 			fail_msg("%s", why.text);
 		assert_int_equal(e.count, i);
+		assert_int_equal(e.kind, i % 5 == 4 ? UPDATE_merged : UPDATE_bundle);
 		assert_int_equal(ledger_append(again, &e, NULL), ERR_OK);
 		struct hash here = ledger_at(again).hash;
 		assert_true(hash_equal(&here, &hashes[i]));
@@ -110,6 +116,7 @@ static void bytes_that_are_no_entry_are_refused(void **state)
 		{1, 0, ERR_syntax, "lists 3 contributions has not their size"}, /* 264 -> 8 */
 		{4, 2, ERR_version, "version 2"},
 		{6, 1, ERR_syntax, "has not their size"},
+		{6, 2, ERR_unsupported, "an update of kind 2: install a newer version"},
 		{128, 2, ERR_syntax, "lists 2 contributions"},
 		{131, 255, ERR_syntax, "has not their size"},
 		{132, 9, ERR_syntax, "out of order"},
@@ -180,6 +187,12 @@ static void what_does_not_follow_is_refused(void **state)
 	e = good;
 	e.update = help_round_hash(5);
 	refuse(l, &e, ERR_hash, "is not the list");
+	e = good;
+	e.kind = UPDATE_merged;
+	refuse(l, &e, ERR_hash, "is not the list");
+	e.count = 0;
+	e.update = ledger_update_hash(&e);
+	refuse(l, &e, ERR_syntax, "has merged the contributions of nobody");
 	e = good;
 	e.accepted[2].tokens = 0;
 	refuse(l, &e, ERR_tokens, "peer 3 with 0 tokens");
@@ -317,7 +330,7 @@ static void accounts_balance(void **state)
 			e.accepted[0] = e.accepted[1];
 			e.count = 1;
 		}
-		e.update = ledger_update_hash(e.accepted, e.count);
+		e.update = ledger_update_hash(&e);
 		assert_int_equal(ledger_append(l, &e, NULL), ERR_OK);
 		ledger_entry_release(&e);
 	}
@@ -371,6 +384,11 @@ static void golden_hashes(void **state)
 	hash_hex(&h, hex);
 	assert_string_equal(
 		hex, "1e5194b3b5919fd89cb2afa19b698cc10f5f3c0e56174c444a9135f9fc6240dc");
+	grow(l, 7, 3); /* a merged one among them */
+	h = ledger_at(l).hash;
+	hash_hex(&h, hex);
+	assert_string_equal(
+		hex, "45c9ce0c5ddcb022e2323132fd7cd2f518131c1ad572dae84554edc9a9996861");
 	ledger_free(l);
 }
 

@@ -50,19 +50,14 @@ static void write_entry(struct replica *r, struct ledger *l, const struct help_r
 	struct ledger_entry *e)
 {
 	struct ledger_head at = ledger_at(l);
-	struct rule_input *inputs;
 	struct why why = {0};
 	*e = (struct ledger_entry){.sequence = at.sequence + 1,
 		.round = b->update.head.round,
 		.shard = b->update.head.shard,
-		.previous = at.hash,
-		.count = b->update.count};
-	assert_int_equal(update_accepted(&b->update, &e->accepted), ERR_OK);
-	e->update = ledger_update_hash(e->accepted, e->count);
-	assert_int_equal(update_inputs(&b->update, &inputs), ERR_OK);
-	if (replica_propose(r, e->shard, inputs, e->count, &e->state, &why))
+		.previous = at.hash};
+	assert_int_equal(update_list(&b->update, e), ERR_OK);
+	if (replica_propose(r, e->shard, &b->update, &e->state, &why))
 		fail_msg("%s", why.text);
-	free(inputs);
 	if (replica_commit(r, e, &why) || ledger_append(l, e, &why))
 		fail_msg("%s", why.text);
 }
@@ -267,13 +262,13 @@ static void an_entry_is_applied_wholly_or_not_at_all(void **state)
 	not_applied(&o, &e, ERR_wrong_round, "closes round 2 of shard 0, which stands at round 0");
 	e = o.entry;
 	e.shard = 1;
-	not_applied(&o, &e, ERR_hash, "is not that of ledger entry 1");
+	not_applied(&o, &e, ERR_hash, "is not the update of ledger entry 1");
 	e = o.entry;
 	e.state = help_round_hash(8);
 	not_applied(&o, &e, ERR_hash, "this replica has drifted");
 	e = o.entry;
 	e.count = 2;
-	not_applied(&o, &e, ERR_hash, "3 contributions to round 1 shard 0 is not that of");
+	not_applied(&o, &e, ERR_hash, "of 3 contributions to round 1 shard 0 is not the update of");
 	e = o.entry;
 	e.accepted[1].tokens++;
 	not_applied(&o, &e, ERR_hash, "contribution 2 of an update, peer 2, is not the one");
@@ -378,7 +373,8 @@ static void bytes_that_are_no_bundle_are_refused(void **state)
 	} cases[] = {
 		{0, 0, ERR_magic, "are no update"},
 		{8, 3, ERR_version, "version 3"},
-		{10, 1, ERR_syntax, "reserved"},
+		{10, 1, ERR_syntax, "a merged update lists peer"},
+		{10, 2, ERR_unsupported, "is of kind 2"},
 		{12, 2, ERR_syntax, "bytes follow"},
 		{13, 1, ERR_truncated, "has not room for them"},
 		{15, 255, ERR_truncated, "has not room for them"},
@@ -423,7 +419,7 @@ static void parts_in_the_wrong_order_are_not_bundled(void **state)
 static void keys_and_frames_leave_no_trace_in_the_ledger(void **state)
 {
 	(void)state;
-	struct ledger_accepted *list[2];
+	struct ledger_entry e[2] = {{0}};
 	for (int i = 0; i < 2; i++) {
 		struct sign_key *key = sign_make();
 		struct contribution c = help_round_says(1, 1, 0);
@@ -444,7 +440,7 @@ static void keys_and_frames_leave_no_trace_in_the_ledger(void **state)
 		struct update_head head = {c.run, c.parent, 1, 0, 0};
 		assert_int_equal(update_encode(&head, &part, 1, &bundle, NULL), ERR_OK);
 		assert_int_equal(update_open(bundle.data, bundle.len, &u, NULL), ERR_OK);
-		assert_int_equal(update_accepted(&u, &list[i]), ERR_OK);
+		assert_int_equal(update_list(&u, &e[i]), ERR_OK);
 		update_release(&u);
 		buf_release(&bundle);
 		buf_release(&sealed);
@@ -452,10 +448,9 @@ static void keys_and_frames_leave_no_trace_in_the_ledger(void **state)
 		sign_free(key);
 		free(v);
 	}
-	struct hash one = ledger_update_hash(list[0], 1), two = ledger_update_hash(list[1], 1);
-	assert_true(hash_equal(&one, &two));
-	free(list[0]);
-	free(list[1]);
+	assert_true(hash_equal(&e[0].update, &e[1].update));
+	ledger_entry_release(&e[0]);
+	ledger_entry_release(&e[1]);
 }
 
 static void golden_hashes(void **state)
@@ -463,11 +458,18 @@ static void golden_hashes(void **state)
 	(void)state;
 	struct ledger_accepted list[2] = {
 		{1, 100, help_round_hash(1)}, {2, 200, help_round_hash(2)}};
-	struct hash h = ledger_update_hash(list, 2);
+	struct ledger_entry e = {.count = 2, .accepted = list};
+	struct hash h = ledger_update_hash(&e);
 	char hex[HASH_HEX];
 	hash_hex(&h, hex);
 	assert_string_equal(
 		hex, "3d42aff2875781ba4313b778eaba70f0264c9a2d53a98860370bc449b1827e4d");
+	e.kind = UPDATE_merged;
+	e.merged = help_round_hash(3);
+	h = ledger_update_hash(&e);
+	hash_hex(&h, hex);
+	assert_string_equal(
+		hex, "47dfe09096c3cfef1737521a6602450cba482cefeeb12a139decd5c6a46c9c98");
 	struct replica *r = replica("diloco");
 	h = replica_hash(r, 1);
 	hash_hex(&h, hex);

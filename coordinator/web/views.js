@@ -83,6 +83,7 @@ const roundColumns = [
 	{label: 'Took', term: 'took', number: true, of: (r) => span(r.took_s)},
 	{label: 'Up', term: 'round-bytes', number: true, rare: true, of: (r) => short(r.bytes_up, 'B')},
 	{label: 'Down', term: 'round-bytes', number: true, rare: true, of: (r) => short(r.bytes_down, 'B')},
+	{label: 'Merged', term: 'merged', number: true, rare: true, of: (r) => count(r.merged)},
 	{label: 'Closed', number: true, of: (r) => moment(r.closed_s)},
 ];
 
