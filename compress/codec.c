@@ -74,7 +74,8 @@ static enum err check_threshold(
 		return err_why(why, ERR_range,
 			"codec.threshold is %g, but selection %s has none: leave it out",
 			w->threshold, row->name);
-	if (row->takes_threshold && !(w->threshold > 0 && w->threshold <= THRESHOLD_MOST))
+	// As a float, which the header has: less than the smallest one is nothing.
+	if (row->takes_threshold && !((float)w->threshold > 0 && w->threshold <= THRESHOLD_MOST))
 		return err_why(why, ERR_range,
 			"codec.threshold must be above 0 and at most %g, is %g", THRESHOLD_MOST,
 			w->threshold);

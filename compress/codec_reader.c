@@ -8,6 +8,8 @@
 #include "compress/codes.h"
 #include "compress/places.h"
 
+#define CODES_WHOLE 256u /* kinds of values whose group is the vector have at most 8 bits */
+
 struct codec_reader {
 	const struct codec_params *p;
 	const struct select_row *select;
@@ -22,6 +24,9 @@ struct codec_reader {
 	uint16_t *place;
 	float *value;
 	uint8_t *code, *group; /* codes, and the bytes beside them */
+	/* where all values are one group: what each code stands for, and which occur */
+	float table[CODES_WHOLE];
+	bool used[CODES_WHOLE];
 };
 
 /* ---- finding the planes */
@@ -94,24 +99,52 @@ static enum err read_places(struct codec_reader *r, uint32_t len, uint32_t m, st
 	return ERR_OK;
 }
 
+static bool all_zero(const uint8_t *bytes, size_t n)
+{
+	while (n > 0 && bytes[n - 1] == 0)
+		n--;
+	return n == 0;
+}
+
 static enum err read_values(struct codec_reader *r, uint32_t m, struct why *why)
 {
-	size_t groups = r->row->whole ? 1 : r->chunks, group = r->row->whole ? 0 : r->chunk;
-	for (unsigned byte = 0; byte < r->row->side; byte++)
-		r->group[byte] = r->side[byte * groups + group];
-	if (m == 0) {
-		bool nothing = !r->row->whole || r->count == 0; // in the whole group
-		for (unsigned byte = 0; byte < r->row->side && nothing; byte++)
-			if (r->group[byte])
-				return err_why(why, ERR_syntax,
-					"chunk %zu keeps nothing and has a scale or means",
-					r->chunk);
-		return ERR_OK;
-	}
 	codes_unpack(r->codes, r->row->bits, r->at, m, r->count, r->code);
 	if (r->row->sign)
 		codes_unpack_signs(r->signs, r->at, m, r->code);
-	return r->row->decode(r->code, m, r->group, r->value, why);
+	for (uint32_t i = 0; i < m && r->row->whole; i++) {
+		r->value[i] = r->table[r->code[i]];
+		r->used[r->code[i]] = true;
+	}
+	if (r->row->whole)
+		return ERR_OK;
+	for (unsigned byte = 0; byte < r->row->side; byte++)
+		r->group[byte] = r->side[byte * r->chunks + r->chunk];
+	if (m > 0)
+		return r->row->decode(r->code, m, r->group, r->value, why);
+	if (all_zero(r->group, r->row->side))
+		return ERR_OK;
+	return err_why(why, ERR_syntax, "chunk %zu keeps nothing and has a scale", r->chunk);
+}
+
+/* What each code of a group that is the whole vector stands for. */
+static enum err read_table(struct codec_reader *r, struct why *why)
+{
+	uint8_t every[CODES_WHOLE];
+	for (unsigned i = 0; i < CODES_WHOLE; i++)
+		every[i] = (uint8_t)i;
+	if (!r->row->whole)
+		return ERR_OK;
+	return r->row->decode(every, (size_t)1 << r->row->bits, r->side, r->table, why);
+}
+
+/* After all has been read: the means of bins that nothing fell into, and without any value of all,
+ * are 0. */
+static enum err check_whole(const struct codec_reader *r, struct why *why)
+{
+	if (!r->row->whole || (r->count > 0 ? r->row->is_least(r->side, r->used)
+					    : all_zero(r->side, r->row->side)))
+		return ERR_OK;
+	return err_why(why, ERR_syntax, "a code that no value has stands for something");
 }
 
 static enum err read_chunk(struct codec_reader *r, struct codec_chunk *out, struct why *why)
@@ -153,7 +186,7 @@ static enum err open_reader(
 	r->group = alloc_try(VALUES_SIDE_MAX, 1);
 	if (!r->place || !r->value || !r->code || !r->group)
 		return err_why(why, ERR_nomem, "no memory to read a vector");
-	return ERR_OK;
+	return read_table(r, why);
 }
 
 void codec_reader_free(struct codec_reader *r)
@@ -198,6 +231,8 @@ enum err codec_reader_check(struct codec_vector *v, struct why *why)
 	}
 	if (!err && r->select->sends_places && !bits_in_done(&r->extra))
 		err = err_why(why, ERR_syntax, "something follows the last place");
+	if (!err)
+		err = check_whole(r, why);
 	if (r)
 		v->count = r->count;
 	v->norm_squared = sum;

@@ -23,6 +23,22 @@ static inline float floats_from(uint32_t bits)
 	return v;
 }
 
+/* Four bytes, the lowest first. */
+static inline void floats_put(uint8_t *to, float v)
+{
+	uint32_t bits = floats_bits(v);
+	for (unsigned b = 0; b < 4; b++)
+		to[b] = (uint8_t)(bits >> 8 * b);
+}
+
+static inline float floats_get(const uint8_t *from)
+{
+	uint32_t bits = 0;
+	for (unsigned b = 0; b < 4; b++)
+		bits |= (uint32_t)from[b] << 8 * b;
+	return floats_from(bits);
+}
+
 static inline uint32_t floats_magnitude(float v)
 {
 	return floats_bits(v) & 0x7fffffffu;

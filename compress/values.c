@@ -1,6 +1,8 @@
 #include "compress/values.h"
 #include "compress/floats.h"
 
+#define SCALE_SHIFT 15
+
 static const struct values_row *const rows[] = {
 #define X(number, name, row) [number] = &row,
 	VALUES_LIST(X)
@@ -13,37 +15,39 @@ const struct values_row *values_row(uint32_t number)
 	return number < N_ROWS ? rows[number] : NULL;
 }
 
-uint16_t values_scale(double magnitude, uint16_t most)
+void values_put_u16(uint8_t *side, uint16_t v)
 {
-	float single = magnitude < (double)values_scale_float(most) ? (float)magnitude
-								    : values_scale_float(most);
-	uint32_t bits = floats_bits(single);
-	uint32_t half =
-		((uint32_t)1 << (VALUES_SCALE_SHIFT - 1)) - 1 + (bits >> VALUES_SCALE_SHIFT & 1);
-	uint32_t scale = (bits + half) >> VALUES_SCALE_SHIFT;
-	if (scale < FLOATS_NORMAL >> VALUES_SCALE_SHIFT)
-		return 0;
-	return (uint16_t)(scale < most ? scale : most);
+	side[0] = (uint8_t)v;
+	side[1] = (uint8_t)(v >> 8);
 }
 
-float values_scale_float(uint16_t scale)
+static float float_of(uint16_t scale)
 {
-	return floats_from((uint32_t)scale << VALUES_SCALE_SHIFT);
+	return floats_from((uint32_t)scale << SCALE_SHIFT);
 }
 
-void values_put_scale(uint8_t *side, uint16_t scale)
+float values_set_scale(double magnitude, uint16_t most, uint8_t *side)
 {
-	side[0] = (uint8_t)scale;
-	side[1] = (uint8_t)(scale >> 8);
+	double limit = (double)float_of(most);
+	uint32_t bits = floats_bits((float)(magnitude < limit ? magnitude : limit));
+	uint32_t half = ((uint32_t)1 << (SCALE_SHIFT - 1)) - 1 + (bits >> SCALE_SHIFT & 1);
+	uint32_t scale = (bits + half) >> SCALE_SHIFT;
+	if (scale < FLOATS_NORMAL >> SCALE_SHIFT)
+		scale = 0;
+	if (scale > most)
+		scale = most;
+	values_put_u16(side, (uint16_t)scale);
+	return float_of((uint16_t)scale);
 }
 
-enum err values_get_scale(const uint8_t *side, uint16_t most, uint16_t *scale, struct why *why)
+enum err values_get_scale(const uint8_t *side, uint16_t most, float *scale, struct why *why)
 {
-	*scale = (uint16_t)(side[0] | side[1] << 8);
-	if (*scale >= FLOATS_INFINITE >> VALUES_SCALE_SHIFT)
+	uint16_t code = (uint16_t)(side[0] | side[1] << 8);
+	if (code >= FLOATS_INFINITE >> SCALE_SHIFT)
 		return err_why(why, ERR_not_finite, "a scale is not finite");
-	if (*scale > most || (*scale > 0 && *scale < FLOATS_NORMAL >> VALUES_SCALE_SHIFT))
-		return err_why(why, ERR_syntax, "a scale of 0x%x is out of its range", *scale);
+	if (code > most || (code > 0 && code < FLOATS_NORMAL >> SCALE_SHIFT))
+		return err_why(why, ERR_syntax, "a scale of 0x%x is out of its range", code);
+	*scale = float_of(code);
 	return ERR_OK;
 }
 

@@ -53,10 +53,9 @@ enum values {
 
 struct values_row {
 	const char *name;
-	unsigned
-		bits; /* of a code: 0, 1, 2, 4, 8, 16 or 32; without the sign where that is apart */
-	bool sign;    /* bit 7 of a code (of 0 to 2 bits) is its sign, which is packed apart */
-	bool whole;   /* one group for the vector */
+	unsigned bits; /* of a code: 0, 1, 2, 4, 8, 16 or 32; without a sign that is apart */
+	bool sign;     /* bit 7 of a code (of 0 to 2 bits) is its sign, which is packed apart */
+	bool whole;    /* one group for the vector */
 	bool lossless; /* what is decoded is what was given, bit for bit */
 	unsigned side; /* bytes beside the codes of a group, at most VALUES_SIDE_MAX */
 	/*
@@ -64,11 +63,13 @@ struct values_row {
 	 * or 32.  side: row->side bytes.
 	 */
 	void (*encode)(const float *v, size_t m, uint8_t *codes, uint8_t *side);
-	/* Back; out gets m finite values; m is the whole group, or where row->whole any part of it.
-	 * Refuses what encode does not write: ERR_not_finite (a scale or value that is none),
+	/* Back; out gets m finite values; m is the whole group, or where row->whole any codes of
+	 * it. Refuses what encode does not write: ERR_not_finite (a scale or value that is none),
 	 * ERR_syntax with a sentence.  Codes are below 2^bits. */
 	enum err (*decode)(
 		const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why);
+	/* Where row->whole: whether side is 0 for the codes that no value has; used: 2^bits. */
+	bool (*is_least)(const uint8_t *side, const bool *used);
 };
 
 #define X(number, name, row) extern const struct values_row row;
@@ -85,14 +86,13 @@ static inline size_t values_width(const struct values_row *row)
 
 /* ---- for the rows: the largest magnitude, and scales of two bytes */
 uint32_t values_largest(const float *v, size_t m); /* its bits */
-#define VALUES_SCALE_SHIFT 15
-/* The nearest scale to a magnitude that is not negative, ties to even; 0 where the result would be
- * subnormal; at most most, a scale too. */
-uint16_t values_scale(double magnitude, uint16_t most);
-float values_scale_float(uint16_t scale);
-void values_put_scale(uint8_t *side, uint16_t scale); /* low byte first */
-/* ERR_not_finite, ERR_syntax: subnormal or above most (0 is allowed). */
+#define VALUES_SCALE_MOST 0xfeffu                  /* the largest that is finite */
+/* The nearest scale to a magnitude that is not negative, ties to even, at most most; 0 where the
+ * result would be subnormal.  Into side, and returned as what it stands for. */
+float values_set_scale(double magnitude, uint16_t most, uint8_t *side);
+/* What a scale stands for.  ERR_not_finite, ERR_syntax: subnormal or above most (0 is allowed). */
 enum err values_get_scale(
-	const uint8_t *side, uint16_t most, uint16_t *scale, struct why *why) MUST_CHECK;
+	const uint8_t *side, uint16_t most, float *scale, struct why *why) MUST_CHECK;
+void values_put_u16(uint8_t *side, uint16_t v); /* low byte first */
 
 #endif

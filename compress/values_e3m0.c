@@ -3,7 +3,6 @@
 
 /* A float of 4 bits: a sign and 3 bits of exponent.  Code 0 is 0, code c from 1 to 7 is 2^(c-7)
  * times the scale, the largest magnitude; 8 is added for negative ones.  The nearest wins. */
-#define MOST 0xfeffu
 #define SIGN 8u
 
 /* Where the codes 1 to 7 begin. */
@@ -14,9 +13,9 @@ static const float border[7] = {
  * the first border. */
 static void encode(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
-	uint16_t scale = values_scale((double)floats_from(values_largest(v, m)), MOST);
-	float by = scale ? values_scale_float(scale) : 1;
-	values_put_scale(side, scale);
+	double largest = (double)floats_from(values_largest(v, m));
+	float scale = values_set_scale(largest, VALUES_SCALE_MOST, side),
+	      by = scale > 0 ? scale : 1;
 	for (size_t i = 0; i < m; i++) {
 		uint32_t bits = floats_bits(v[i]), code = 0;
 		float x = floats_from(bits & 0x7fffffffu) / by;
@@ -30,20 +29,19 @@ static enum err decode(
 	const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why)
 {
 	static const float power[8] = {0, 0x1p-6f, 0x1p-5f, 0x1p-4f, 0x1p-3f, 0x1p-2f, 0x1p-1f, 1};
-	uint16_t scale;
-	enum err err = values_get_scale(side, MOST, &scale, why);
+	float scale;
+	enum err err = values_get_scale(side, VALUES_SCALE_MOST, &scale, why);
 	if (err)
 		return err;
-	float by = values_scale_float(scale);
 	unsigned largest = 0;
 	bool signed_zero = false;
 	for (size_t i = 0; i < m; i++) {
 		unsigned code = codes[i] & 7;
 		largest = code > largest ? code : largest;
 		signed_zero |= codes[i] == SIGN;
-		out[i] = codes[i] & SIGN ? -power[code] * by : power[code] * by;
+		out[i] = codes[i] & SIGN ? -power[code] * scale : power[code] * scale;
 	}
-	if (signed_zero || largest != (scale ? 7u : 0u))
+	if (signed_zero || largest != (scale > 0 ? 7u : 0u))
 		return err_why(why, ERR_syntax, "the codes of a group are not what its scale says");
 	return ERR_OK;
 }

@@ -1,20 +1,5 @@
-#include <string.h>
 #include "compress/floats.h"
 #include "compress/values.h"
-
-static void put(uint8_t *to, uint32_t bits, size_t width)
-{
-	for (size_t b = 0; b < width; b++)
-		to[b] = (uint8_t)(bits >> 8 * b);
-}
-
-static uint32_t get(const uint8_t *from, size_t width)
-{
-	uint32_t bits = 0;
-	for (size_t b = 0; b < width; b++)
-		bits |= (uint32_t)from[b] << 8 * b;
-	return bits;
-}
 
 static enum err check(float v, struct why *why)
 {
@@ -26,7 +11,7 @@ static void encode_32(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
 	(void)side;
 	for (size_t i = 0; i < m; i++)
-		put(codes + 4 * i, floats_bits(v[i]), 4);
+		floats_put(codes + 4 * i, v[i]);
 }
 
 static enum err decode_32(
@@ -35,7 +20,7 @@ static enum err decode_32(
 	(void)side;
 	enum err err = ERR_OK;
 	for (size_t i = 0; i < m && !err; i++) {
-		out[i] = floats_from(get(codes + 4 * i, 4));
+		out[i] = floats_get(codes + 4 * i);
 		err = check(out[i], why);
 	}
 	return err;
@@ -49,7 +34,9 @@ static void encode_16(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 		uint32_t bits = floats_bits(v[i]), key = bits & 0x7fffffffu;
 		key = (key + 0x7fff + (key >> 16 & 1)) >> 16;
 		key = key < FLOATS_INFINITE >> 16 ? key : (FLOATS_INFINITE >> 16) - 1;
-		put(codes + 2 * i, (bits >> 31 << 15) | key, 2);
+		key |= bits >> 31 << 15;
+		codes[2 * i] = (uint8_t)key;
+		codes[2 * i + 1] = (uint8_t)(key >> 8);
 	}
 }
 
@@ -59,7 +46,8 @@ static enum err decode_16(
 	(void)side;
 	enum err err = ERR_OK;
 	for (size_t i = 0; i < m && !err; i++) {
-		out[i] = floats_from(get(codes + 2 * i, 2) << 16);
+		out[i] = floats_from(
+			(uint32_t)codes[2 * i] << 16 | (uint32_t)codes[2 * i + 1] << 24);
 		err = check(out[i], why);
 	}
 	return err;

@@ -9,9 +9,7 @@
 static float scale_of(const float *v, size_t m, unsigned steps, uint16_t most, uint8_t *side)
 {
 	double largest = (double)floats_from(values_largest(v, m));
-	uint16_t scale = values_scale(largest / steps, most);
-	values_put_scale(side, scale);
-	return values_scale_float(scale);
+	return values_set_scale(largest / steps, most, side);
 }
 
 /* v / scale as the nearest whole number of at most so many, a half away from zero; offset added. */
@@ -44,19 +42,18 @@ static void encode_many(
 static enum err decode_many(const uint8_t *codes, size_t m, int steps, uint16_t most,
 	const uint8_t *side, float *out, struct why *why)
 {
-	uint16_t scale;
+	float scale;
 	enum err err = values_get_scale(side, most, &scale, why);
 	if (err)
 		return err;
-	float by = values_scale_float(scale);
 	int largest = 0, beyond = 0;
 	for (size_t i = 0; i < m; i++) {
 		int q = codes[i] - steps, size = q < 0 ? -q : q;
 		beyond |= size > steps;
 		largest = size > largest ? size : largest;
-		out[i] = (float)q * by;
+		out[i] = (float)q * scale;
 	}
-	if (beyond || largest != (scale ? steps : 0))
+	if (beyond || largest != (scale > 0 ? steps : 0))
 		return err_why(why, ERR_syntax,
 			"the largest code of a group is %d, not what its scale says", largest);
 	return ERR_OK;
@@ -96,18 +93,17 @@ static void encode_2(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 static enum err decode_2(
 	const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why)
 {
-	uint16_t scale;
+	float scale;
 	enum err err = values_get_scale(side, MOST_3, &scale, why);
 	if (err)
 		return err;
-	float by = values_scale_float(scale);
 	unsigned ends = 0, any = 0;
 	for (size_t i = 0; i < m; i++) {
 		ends |= codes[i] == 0 || codes[i] == 3;
 		any |= codes[i];
-		out[i] = scale ? (float)(2 * codes[i] - 3) * by : 0;
+		out[i] = scale > 0 ? (float)(2 * codes[i] - 3) * scale : 0;
 	}
-	if (scale ? !ends : any)
+	if (scale > 0 ? !ends : any)
 		return err_why(why, ERR_syntax, "the codes of a group are not what its scale says");
 	return ERR_OK;
 }

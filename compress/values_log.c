@@ -8,7 +8,6 @@
  * relative error of what is not 0 is at most e^(rho/2) - 1.  The sign is the bit above.
  */
 #define STEPS 127
-#define MOST 0xfeffu
 /* e^-(j / 8) as floats, printed by Python's math.exp and float.hex. */
 static const float power[STEPS] = {
 	0x1.00p+0f,
@@ -168,11 +167,12 @@ static int code_of(const struct kind *k, double x)
 
 static void encode(const struct kind *k, const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
-	uint16_t scale = values_scale((double)floats_from(values_largest(v, m)), MOST);
-	double by = (double)values_scale_float(scale);
-	values_put_scale(side, scale);
+	double largest = (double)floats_from(values_largest(v, m));
+	double scale = (double)values_set_scale(largest, VALUES_SCALE_MOST, side);
 	for (size_t i = 0; i < m; i++) {
-		int code = scale ? code_of(k, (double)floats_from(floats_magnitude(v[i])) / by) : 0;
+		int code = scale > 0
+				   ? code_of(k, (double)floats_from(floats_magnitude(v[i])) / scale)
+				   : 0;
 		bool minus = code && floats_bits(v[i]) >> 31;
 		codes[i] = (uint8_t)(code + (minus ? k->most + 1 : 0));
 	}
@@ -181,11 +181,10 @@ static void encode(const struct kind *k, const float *v, size_t m, uint8_t *code
 static enum err decode(const struct kind *k, const uint8_t *codes, size_t m, const uint8_t *side,
 	float *out, struct why *why)
 {
-	uint16_t scale;
-	enum err err = values_get_scale(side, MOST, &scale, why);
+	float scale;
+	enum err err = values_get_scale(side, VALUES_SCALE_MOST, &scale, why);
 	if (err)
 		return err;
-	float by = values_scale_float(scale);
 	int largest = 0;
 	bool signed_zero = false;
 	for (size_t i = 0; i < m; i++) {
@@ -193,10 +192,10 @@ static enum err decode(const struct kind *k, const uint8_t *codes, size_t m, con
 		bool minus = codes[i] > k->most;
 		largest = code > largest ? code : largest;
 		signed_zero |= minus && code == 0;
-		float size = code ? power[(k->most - code) * k->stride] * by : 0;
+		float size = code ? power[(k->most - code) * k->stride] * scale : 0;
 		out[i] = minus ? -size : size;
 	}
-	if (signed_zero || largest != (scale ? k->most : 0))
+	if (signed_zero || largest != (scale > 0 ? k->most : 0))
 		return err_why(why, ERR_syntax, "the codes of a group are not what its scale says");
 	return ERR_OK;
 }

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <string.h>
 #include "compress/floats.h"
 #include "compress/values.h"
 
@@ -13,21 +12,6 @@
 static float limited(double v)
 {
 	return (float)(v > FLOAT_MOST ? FLOAT_MOST : v < -FLOAT_MOST ? -FLOAT_MOST : v);
-}
-
-static void put_float(uint8_t *to, float v)
-{
-	uint32_t bits = floats_bits(v);
-	for (unsigned b = 0; b < 4; b++)
-		to[b] = (uint8_t)(bits >> 8 * b);
-}
-
-static float get_float(const uint8_t *from)
-{
-	uint32_t bits = 0;
-	for (unsigned b = 0; b < 4; b++)
-		bits |= (uint32_t)from[b] << 8 * b;
-	return floats_from(bits);
 }
 
 static float mean_of(const float *v, size_t m)
@@ -59,17 +43,17 @@ static void encode(const float *v, size_t m, unsigned bins, uint8_t *codes, uint
 		sum[codes[i]] += off;
 		count[codes[i]] += 1;
 	}
-	put_float(side, mean);
+	floats_put(side, mean);
 	for (unsigned b = 0; b < bins; b++)
-		put_float(side + 4 + 4 * b, count[b] > 0 ? limited(sum[b] / count[b]) : 0);
+		floats_put(side + 4 + 4 * b, count[b] > 0 ? limited(sum[b] / count[b]) : 0);
 }
 
 static enum err decode(const uint8_t *codes, size_t m, unsigned bins, const uint8_t *side,
 	float *out, struct why *why)
 {
-	float value[BINS_MOST], mean = get_float(side);
+	float value[BINS_MOST], mean = floats_get(side);
 	for (unsigned b = 0; b < bins; b++) {
-		float off = get_float(side + 4 + 4 * b);
+		float off = floats_get(side + 4 + 4 * b);
 		if (!floats_finite(mean) || !floats_finite(off))
 			return err_why(why, ERR_not_finite, "the mean of a bin is not finite");
 		value[b] = limited((double)mean + (double)off);
@@ -77,6 +61,14 @@ static enum err decode(const uint8_t *codes, size_t m, unsigned bins, const uint
 	for (size_t i = 0; i < m; i++)
 		out[i] = value[codes[i]];
 	return ERR_OK;
+}
+
+static bool is_least(const uint8_t *side, unsigned bins, const bool *used)
+{
+	for (unsigned b = 0; b < bins; b++)
+		if (!used[b] && floats_bits(floats_get(side + 4 + 4 * b)) != 0)
+			return false;
+	return true;
 }
 
 #define BITS(n) \
@@ -89,12 +81,17 @@ static enum err decode(const uint8_t *codes, size_t m, unsigned bins, const uint
 	{ \
 		return decode(codes, m, 1u << (n), side, out, why); \
 	} \
+	static bool is_least_##n(const uint8_t *side, const bool *used) \
+	{ \
+		return is_least(side, 1u << (n), used); \
+	} \
 	const struct values_row values_mean_##n = {.name = "mean" #n, \
 		.bits = (n), \
 		.whole = true, \
 		.side = 4 + 4 * (1u << (n)), \
 		.encode = encode_##n, \
-		.decode = decode_##n};
+		.decode = decode_##n, \
+		.is_least = is_least_##n};
 BITS(8)
 BITS(4)
 BITS(2)

@@ -2,33 +2,29 @@
 #include "compress/floats.h"
 #include "compress/values.h"
 
-#define MOST 0xfeffu /* the largest scale that is finite */
-
 static void encode(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
 	double sum = 0;
 	for (size_t i = 0; i < m; i++)
 		sum += (double)floats_from(floats_magnitude(v[i]));
-	uint16_t scale = values_scale(sum / (double)m, MOST);
-	values_put_scale(side, scale);
+	float scale = values_set_scale(sum / (double)m, VALUES_SCALE_MOST, side);
 	for (size_t i = 0; i < m; i++)
-		codes[i] = scale && floats_bits(v[i]) >> 31 ? CODES_SIGN : 0;
+		codes[i] = scale > 0 && floats_bits(v[i]) >> 31 ? CODES_SIGN : 0;
 }
 
 static enum err decode(
 	const uint8_t *codes, size_t m, const uint8_t *side, float *out, struct why *why)
 {
-	uint16_t scale;
-	enum err err = values_get_scale(side, MOST, &scale, why);
+	float scale;
+	enum err err = values_get_scale(side, VALUES_SCALE_MOST, &scale, why);
 	if (err)
 		return err;
-	float by = values_scale_float(scale);
 	unsigned any = 0;
 	for (size_t i = 0; i < m; i++) {
 		any |= codes[i];
-		out[i] = codes[i] ? -by : by;
+		out[i] = codes[i] ? -scale : scale;
 	}
-	if (!scale && any)
+	if (!(scale > 0) && any)
 		return err_why(why, ERR_syntax, "a group of zeros has signs");
 	return ERR_OK;
 }

@@ -80,8 +80,8 @@ static void encode(const float *v, size_t m, uint8_t *codes, uint8_t *side)
 {
 	struct cut cut = cut_of(v, m);
 	uint16_t lower = level_of(cut.lower), upper = level_of(cut.upper);
-	values_put_scale(side, lower);
-	values_put_scale(side + 2, (uint16_t)(upper - lower));
+	values_put_u16(side, lower);
+	values_put_u16(side + 2, (uint16_t)(upper - lower));
 	if (lower == upper)
 		cut.from = UINT32_MAX;
 	for (size_t i = 0; i < m; i++) {

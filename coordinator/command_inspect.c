@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "coordinator/commands.h"
 #include "coordinator/inspect.h"
+#include "model/spec.h"
 
 #define WORDS_MAX 256
 
@@ -27,7 +28,7 @@ static int64_t peers;
 static const struct option_row rows[] = {
 	{"up", OPTION_rate, &link.up, "0", 0, 0, "rate: of a peer's link; 0: not known"},
 	{"down", OPTION_rate, &link.down, "0", 0, 0, "rate: the same, down"},
-	{"peers", OPTION_int, &peers, "0", 0, 16384,
+	{"peers", OPTION_int, &peers, "0", 0, SPEC_PEERS_MAX,
 		"rate: whose contributions come down; 0: the spec's least"},
 	{"round", OPTION_seconds, &link.round_ns, "0", 0, 1e7,
 		"rate: length of a round; 0: the spec's"},

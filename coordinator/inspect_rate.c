@@ -64,7 +64,7 @@ static void show_rung(const struct rate_ask *ask, const struct rate_rung *rung, 
 	if (longest > 0)
 		snprintf(share, sizeof share, "%.1f %%", 100 * longest / ask->round_s);
 	double bytes = (c.up_bytes + c.down_bytes) * MONTH_S / ask->round_s;
-	human_size((uint64_t)bytes, "B", month);
+	human_size(bytes < 0x1p63 ? (uint64_t)bytes : (uint64_t)1 << 63, "B", month);
 	printf("%c %6u  %-6s  %9.4f  %9.4f  %9s  %9s  %9s  %9s\n", picked ? '>' : ' ', rung->k,
 		values_row(rung->values)->name, c.bits, c.bits * ask->peers, up, down, share,
 		month);
@@ -89,6 +89,10 @@ static void show(const struct rate_ask *ask)
 		show_rung(ask, &ladder[i],
 			ladder[i].k == picked.k && ladder[i].values == picked.values);
 	printf("\n%s\n", why);
+	if (select_row(ask->most.select)->takes_threshold || codec_lossless(&ask->most))
+		printf("These are what the codec needs at most: %s.\n",
+			codec_lossless(&ask->most) ? "what repeats in its bytes takes less"
+						   : "below the threshold nothing is sent");
 }
 
 enum err inspect_rate(const struct inspect *i, struct why *why)

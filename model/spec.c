@@ -92,7 +92,7 @@ static void read_length(struct json_in *in, struct spec_round *r)
 static void read_round(struct json_in *in, struct spec_round *r)
 {
 	read_length(in, r);
-	r->peers_min = spec_in_u32_or(in, "peers_min", 1, 100000, 1);
+	r->peers_min = spec_in_u32_or(in, "peers_min", 1, SPEC_PEERS_MAX, 1);
 	r->quorum = spec_in_real_or(in, "quorum", 0.01, 1, r->mode == SPEC_fixed ? 1 : 0.67);
 	r->validate_every = spec_in_u32_or(in, "validate_every", 0, 1u << 24, 10);
 	r->snapshot_every = spec_in_u32_or(in, "snapshot_every", 1, 1u << 24, 20);

@@ -49,6 +49,8 @@ struct spec_round {
 /* What the vector of a merged update has. */
 enum spec_merged { SPEC_never /* no update is merged */, SPEC_int8, SPEC_int4 };
 
+#define SPEC_PEERS_MAX 16384 /* contributions that one update can have */
+
 struct spec_outer {
 	char rule[24];   /* round/rule.h's list: sparseloco mean_R diloco average */
 	double lr;       /* alpha of sparseloco and mean_R, eta of diloco; unused by average */

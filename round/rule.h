@@ -22,12 +22,13 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "compress/codec.h"
+#include "model/spec.h"
 
 /* One row and one file, rule_NAME.c, each. */
 #define RULE_LIST(X) X(sparseloco) X(mean_R) X(diloco) X(average)
 
-#define RULE_PEERS_MAX 16384         /* contributions to one shard and round */
-#define RULE_TOKENS_MAX (1ull << 53) /* of all contributions together: exact as doubles */
+#define RULE_PEERS_MAX SPEC_PEERS_MAX /* contributions to one shard and round */
+#define RULE_TOKENS_MAX (1ull << 53)  /* of all contributions together: exact as doubles */
 
 struct rule_params {
 	const struct rule_row *row;

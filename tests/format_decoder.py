@@ -359,7 +359,9 @@ def int2(side, codes, signs):
 
 def means(bits):
     def decode(side, codes, signs):
-        mean, *table = f32(None, struct.unpack(f"<{1 + (1 << bits)}I", side), None)
+        raw = struct.unpack(f"<{1 + (1 << bits)}I", side)
+        need(not any(raw[1 + c] for c in set(range(1 << bits)) - set(codes)), "syntax", "a code that no value has stands for something")
+        mean, *table = f32(None, raw, None)
         return [single(max(-FLOAT_MAX, min(FLOAT_MAX, mean + table[c]))) for c in codes]
     return decode
 

@@ -406,6 +406,7 @@ static void words_of_a_spec_are_checked(void **state)
 	help_compress_told(&why, ERR_range, "leave it out");
 	assert_int_equal(find("threshold", "two", false, 64, 5, 0, &p, &why), ERR_range);
 	assert_int_equal(find("threshold", "two", false, 64, 5, 0.0 / 0.0, &p, &why), ERR_range);
+	assert_int_equal(find("threshold", "two", false, 64, 5, 1e-300, &p, &why), ERR_range);
 	assert_int_equal(find("topk", "two", true, 2048, 5, 0, &p, &why), ERR_range);
 	help_compress_told(&why, ERR_range, "must be 4096");
 	assert_null(values_row(0));

@@ -342,13 +342,13 @@ static void scales_out_of_range_are_refused(void **state)
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		const struct values_row *row = row_of(kinds[i]);
 		code(row, v, 16);
-		values_put_scale(g.side, 0xff80); // a NaN
+		values_put_u16(g.side, 0xff80); // a NaN
 		refused(row, 16, ERR_not_finite, "a scale is not finite");
-		values_put_scale(g.side, 0xff00); // infinite
+		values_put_u16(g.side, 0xff00); // infinite
 		refused(row, 16, ERR_not_finite, "a scale is not finite");
-		values_put_scale(g.side, 0x0001); // subnormal
+		values_put_u16(g.side, 0x0001); // subnormal
 		refused(row, 16, ERR_syntax, "out of its range");
-		values_put_scale(g.side, 0); // and codes that are not those of zeros
+		values_put_u16(g.side, 0); // and codes that are not those of zeros
 		refused(row, 16, ERR_syntax,
 			kinds[i] == VALUES_sign ? "has signs" : "its scale says");
 		if (kinds[i] == VALUES_sign)
@@ -360,10 +360,10 @@ static void scales_out_of_range_are_refused(void **state)
 			16);
 		if (kinds[i] == VALUES_int2)
 			memset(g.codes, 1, 16);
-		values_put_scale(g.side, 0x7f00); // a scale that no code makes full use of
+		values_put_u16(g.side, 0x7f00); // a scale that no code makes full use of
 		refused(row, 16, ERR_syntax, "its scale says");
 	}
-	values_put_scale(g.side, 0xf803);
+	values_put_u16(g.side, 0xf803);
 	memset(g.codes, 254, 16);
 	refused(row_of(VALUES_int8), 16, ERR_syntax,
 		"out of its range"); // 127 times it is infinite
@@ -416,9 +416,9 @@ static void magnitudes_that_are_not_used_are_refused(void **state)
 	assert_int_equal(decode(row, 4), ERR_OK);
 	g.codes[2] = 1;
 	refused(row, 4, ERR_syntax, "not those it uses");
-	values_put_scale(g.side, 0x7f8); // infinite
+	values_put_u16(g.side, 0x7f8); // infinite
 	refused(row, 4, ERR_syntax, "which are none");
-	values_put_scale(g.side, 0);
+	values_put_u16(g.side, 0);
 	memset(g.codes, 0, 4);
 	g.codes[1] = CODES_SIGN;
 	refused(row, 4, ERR_syntax, "a zero has a sign");
