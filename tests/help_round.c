@@ -101,7 +101,7 @@ float *help_round_vector(uint64_t seed, size_t n)
 struct codec_vector help_round_encode(const struct codec_params *codec, const float *v, size_t n)
 {
 	struct planes planes;
-	struct codec_vector out;
+	struct codec_vector out = {0};
 	struct why why = {0};
 	planes_init(&planes, codec_bound(codec, n));
 	if (codec_encode(codec, v, n, NULL, &planes, &why) ||
