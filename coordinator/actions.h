@@ -7,6 +7,7 @@
 enum rounds_action_kind {
 	ROUNDS_none,
 	ROUNDS_open_round,  /* sign, store and send the plan: members with assigned set */
+	ROUNDS_add_member,  /* the same for one member that came while the round was open */
 	ROUNDS_drop_member, /* out of the round: late or lost; for log and page */
 	ROUNDS_close_round, /* aggregate the members that are in, commit, then rounds_on_committed
 			     */
@@ -18,7 +19,7 @@ enum rounds_action_kind {
 struct rounds_action {
 	enum rounds_action_kind kind;
 	uint64_t round;
-	uint32_t member; /* drop_member, last_validation */
+	uint32_t member; /* add_member, drop_member, last_validation */
 };
 
 struct actions {

@@ -14,6 +14,12 @@
 uint64_t budget_steps(const struct spec *s, double speed);
 /* Sequences to hand out for so many steps: timed rounds are ended by time, not by the data. */
 uint64_t budget_sequences(const struct spec *s, uint64_t steps);
+/* Where rounds overlap: what a stream holds at most, for this round and for those in which no plan
+ * comes. */
+uint64_t budget_reserve(const struct spec *s, uint64_t steps);
+/* Where rounds overlap: what a member can have trained since it was listed last, so long ago in
+ * seconds; a weight is not taken on its word alone. */
+uint64_t budget_claim(const struct spec *s, uint64_t steps, double seconds);
 
 /* Rounds that wait for a member which is there and does not deliver cost everybody.  Each one
  * doubles for how long it is left out; what it delivers makes it equal again. */

@@ -69,7 +69,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		.validate = number == h->validator};
 	if (m->assigned) {
 		p.steps = m->steps;
-		p.seconds = h->run.spec->round.mode == SPEC_timed ? h->run.spec->round.seconds : 0;
+		p.seconds = h->run.spec->round.mode == SPEC_timed ? m->seconds : 0;
 		p.n_spans = m->n_spans;
 		memcpy(p.spans, m->spans, sizeof p.spans);
 		p.planned_tokens = rounds_planned_tokens(h->rounds);
@@ -100,6 +100,15 @@ void hub_link_cancel(struct hub *h, uint32_t number)
 			link_cancel(h->link, key_of(h, number), m->pushed[i]);
 		m->pushed[i] = 0;
 	}
+}
+
+bool hub_link_sending(struct hub *h, uint32_t number)
+{
+	const struct hub_member *m = hub_member(h, number);
+	bool sending = false;
+	for (uint32_t i = 0; i < h->run.files.n_shards; i++)
+		sending |= m->pushed[i] != 0;
+	return sending;
 }
 
 void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c)
@@ -174,7 +183,10 @@ static void say_plan_again(struct hub *h, uint32_t number)
 static void say_near(struct hub *h, uint32_t number, uint64_t sequence, uint64_t now)
 {
 	uint64_t newest = run_head(&h->run).sequence;
-	if (sequence < newest && newest - sequence <= 2 * (uint64_t)h->run.files.n_shards)
+	if (newest - sequence > 2 * (uint64_t)h->run.files.n_shards)
+		return;
+	hub_member(h, number)->following = true;
+	if (sequence < newest)
 		rounds_on_near(h->rounds, number, now);
 }
 
@@ -194,6 +206,7 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	uint64_t newest = run_head(&h->run).sequence;
 	hub_link_cancel(h, number);
 	m->linked = true;
+	m->following = false;
 	m->changed = true;
 	h->changed = true;
 	m->instance = hello->instance;
@@ -267,6 +280,7 @@ static void on_report(struct hub *h, uint32_t number, const shoal_report *r, uin
 		return;
 	}
 	hub_member(h, number)->sequence = r->sequence;
+	hub_member(h, number)->following = true;
 	rounds_on_at_head(h->rounds, number, now);
 	say_plan_again(h, number);
 }

@@ -18,6 +18,8 @@ void hub_link_refusal(struct hub *h, uint32_t number, const struct hub_refused *
 /* What is on the way to it is not sent any more. */
 void hub_link_cancel(struct hub *h, uint32_t number);
 /* Push the records of a round to it. */
+/* Records of an earlier round are still on their way to it. */
+bool hub_link_sending(struct hub *h, uint32_t number);
 void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c);
 
 #endif

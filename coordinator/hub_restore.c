@@ -46,8 +46,11 @@ static void add_members(struct hub *h, uint64_t now)
 static void open_plan(void *arg, const struct store_plan *p)
 {
 	struct restoring *r = arg;
-	if (p->round != rounds_round(r->hub->rounds))
+	if (p->round != rounds_round(r->hub->rounds)) { /* a stream; no round was opened after */
+		for (uint32_t i = 0; i < p->n_spans; i++)
+			rounds_return_span(r->hub->rounds, p->spans[i]);
 		return;
+	}
 	r->open = true;
 	rounds_restore_open(r->hub->rounds, p->member, p->spans, p->n_spans, p->steps);
 }

@@ -12,6 +12,7 @@
 #include "coordinator/hub_sweep.h"
 #include "coordinator/pace.h"
 #include "coordinator/progress_line.h"
+#include "coordinator/stream.h"
 #include "coordinator/view.h"
 
 /* Commits what the caller has written; a store that does not take it is the end. */
@@ -80,6 +81,17 @@ static void ask_for_loss(struct hub *h, uint32_t number, uint64_t round)
 	store_put_number(h->run.store, "validates", round);
 }
 
+static void store_plan(struct hub *h, uint32_t number)
+{
+	const struct rounds_member *m = rounds_member(h->rounds, number);
+	struct store_plan p = {.round = rounds_round(h->rounds),
+		.member = number,
+		.steps = m->steps,
+		.n_spans = m->n_spans};
+	memcpy(p.spans, m->spans, sizeof p.spans);
+	store_plan_add(h->run.store, &p);
+}
+
 static void open_round(struct hub *h)
 {
 	uint64_t round = rounds_round(h->rounds), before = run_head(&h->run).round;
@@ -91,12 +103,8 @@ static void open_round(struct hub *h)
 	ask_for_loss(h, loss_due(h, before) ? pick_validator(h) : MEMBERS_NONE, before);
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
-		if (!m || !m->assigned)
-			continue;
-		struct store_plan p = {
-			.round = round, .member = i, .steps = m->steps, .n_spans = m->n_spans};
-		memcpy(p.spans, m->spans, sizeof p.spans);
-		store_plan_add(h->run.store, &p);
+		if (m && m->assigned)
+			store_plan(h, i);
 	}
 	store_put_number(h->run.store, "opened_s", h->opened_s);
 	put_numbers(h);
@@ -110,6 +118,16 @@ static void open_round(struct hub *h)
 			hub_link_plan(h, i);
 	}
 	log_at(round, 3, "round %llu is open", (unsigned long long)round);
+}
+
+/* It came while the round is open, and not too late for it. */
+static void add_member(struct hub *h, uint32_t number)
+{
+	store_begin(h->run.store);
+	store_plan(h, number);
+	put_numbers(h);
+	if (commit(h))
+		hub_link_plan(h, number);
 }
 
 static void drop_member(struct hub *h, uint32_t number)
@@ -131,7 +149,8 @@ static void drop_member(struct hub *h, uint32_t number)
 	h->dropped++;
 	forget_arrivals(h, number);
 	store_begin(h->run.store);
-	store_plan_remove(h->run.store, number);
+	if (!m || !m->n_spans) /* else it goes on with what it has */
+		store_plan_remove(h->run.store, number);
 	store_contribution_remove(h->run.store, number);
 	put_numbers(h);
 	commit(h);
@@ -257,6 +276,18 @@ static struct store_round sum_up(
 	return r;
 }
 
+/* Where rounds overlap members keep what they have from one round to the next. */
+static void put_streams(struct hub *h, uint64_t round)
+{
+	store_plan_clear(h->run.store);
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		struct store_plan p = {.round = round, .member = i};
+		if (m && h->run.spec->round.overlap && (p.n_spans = stream_rest(m, p.spans)))
+			store_plan_add(h->run.store, &p);
+	}
+}
+
 /* The one transaction that moves the run on. */
 static bool commit_round(
 	struct hub *h, const struct desk_close *c, uint64_t now, struct store_round *row)
@@ -270,7 +301,7 @@ static bool commit_round(
 	*row = sum_up(h, c, tokens, now);
 	char *text = run_sign_head(&h->run, &c->head);
 	store_put(h->run.store, "head", text, strlen(text));
-	store_plan_clear(h->run.store);
+	put_streams(h, c->round);
 	store_contribution_clear(h->run.store);
 	store_round_add(h->run.store, row);
 	put_numbers(h);
@@ -292,9 +323,14 @@ static bool commit_round(
 static void tell_members(struct hub *h, const struct desk_close *c)
 {
 	for (uint32_t i = 0; i < h->n_members; i++) {
-		if (!h->members[i].linked)
+		struct hub_member *m = &h->members[i];
+		bool overlap = h->run.spec->round.overlap;
+		if (!m->linked)
 			continue;
-		if (h->members[i].sequence == c->parent.sequence)
+		if (overlap &&
+			hub_link_sending(h, i)) /* more than a round behind: it fetches them */
+			m->following = false;
+		if (overlap ? m->following : m->sequence == c->parent.sequence)
 			hub_link_records(h, i, c);
 		hub_link_head(h, i);
 	}
@@ -408,6 +444,7 @@ void hub_round_act(struct hub *h, const struct rounds_action *a, uint64_t now)
 {
 	switch (a->kind) {
 	case ROUNDS_open_round: open_round(h); break;
+	case ROUNDS_add_member: add_member(h, a->member); break;
 	case ROUNDS_drop_member: drop_member(h, a->member); break;
 	case ROUNDS_close_round: close_round(h); break;
 	case ROUNDS_abandon: abandon(h); break;

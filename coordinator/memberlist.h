@@ -17,14 +17,17 @@ struct rounds_member {
 	bool known;
 	uint64_t since_ns; /* of the state */
 	bool assigned;     /* has a part in the open round (also while its link is down) */
-	struct span spans[SPAN_MAX];
+	struct span spans[SPAN_MAX]; /* its stream (stream.h) */
 	uint32_t n_spans;
 	uint64_t steps;      /* inner steps asked for */
+	double seconds;      /* timed: until its contribution is cut */
 	uint64_t steps_done; /* as its heartbeats say */
 	uint32_t shards_in;
 	uint64_t tokens_in;    /* what the accepted contribution claims */
 	uint64_t sequences_in; /* the same in sequences */
 	struct budget_patience patience;
+	uint32_t late;       /* overlap: rounds in a row that were closed without it */
+	uint64_t counted_ns; /* overlap: when it was in last, or given its stream */
 	bool was_in;  /* the round before: the next one waits for it to apply that */
 	bool near;    /* it has almost caught up: the next round waits a little for it */
 	double speed; /* tokens per second while computing; 0: not known yet */

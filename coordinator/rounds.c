@@ -7,10 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "coordinator/spanpool.h"
+#include "coordinator/stream.h"
 #include "coordinator/waits.h"
 
-#define SPEED_KEEP 0.7 /* of the old figure when a new speed is heard */
-#define LAST_ASKED 5   /* members that are asked for the final loss, one after another */
+#define SPEED_KEEP 0.7  /* of the old figure when a new speed is heard */
+#define LATE_MOST 3     /* overlap: rounds in a row that go on without a member which is there */
+#define JOIN_LEAST 0.25 /* of a round, that must be left for who comes while it is open */
+#define LAST_ASKED 5    /* members that are asked for the final loss, one after another */
 
 struct rounds {
 	const struct spec *spec;
@@ -84,12 +87,10 @@ void rounds_return_span(struct rounds *r, struct span s)
 	spanpool_return(&r->pool, s);
 }
 
-static void take_back(struct rounds *r, struct rounds_member *m, uint64_t done)
+static void give_back(struct rounds *r, struct rounds_member *m)
 {
-	struct span rest[SPAN_MAX];
-	uint32_t n = span_tail(m->spans, m->n_spans, done, rest);
-	for (uint32_t i = 0; i < n; i++)
-		spanpool_return(&r->pool, rest[i]);
+	stream_return(&r->pool, m, 0);
+	m->n_spans = 0;
 }
 
 /* ---- opening */
@@ -101,14 +102,18 @@ static bool leaves_out(const struct rounds *r)
 	return welcome && welcome >= r->spec->round.peers_min;
 }
 
-static void assign(struct rounds *r, uint32_t member, uint64_t now)
+/* share: of the round that is left. */
+static void assign(struct rounds *r, uint32_t member, double share, uint64_t now)
 {
 	struct rounds_member *m = &r->members.at[member];
 	m->assigned = true;
-	m->steps = budget_steps(r->spec, m->speed);
+	m->seconds = share * r->spec->round.seconds;
+	m->steps = budget_steps(r->spec, share * m->speed);
 	m->steps_done = m->shards_in = 0;
 	m->tokens_in = m->sequences_in = 0;
-	m->n_spans = spanpool_take(&r->pool, budget_sequences(r->spec, m->steps), m->spans);
+	if (!m->n_spans)
+		m->counted_ns = now;
+	stream_fill(r->spec, &r->pool, m);
 	r->planned_tokens += m->steps * spec_step_tokens(r->spec);
 	move(r, member, MEMBER_working, now);
 }
@@ -125,7 +130,9 @@ static void open_round(struct rounds *r, uint64_t now)
 		m->assigned = m->was_in = m->near = false;
 		if (m->state == MEMBER_ready &&
 			(!leave_out || budget_welcome(&m->patience, r->round)))
-			assign(r, i, now);
+			assign(r, i, 1, now);
+		else
+			give_back(r, m);
 	}
 	enter(r, ROUNDS_open);
 	r->waits.opened_ns = now;
@@ -161,12 +168,15 @@ static uint64_t patience(const struct rounds *r, const struct rounds_member *m, 
 static void drop(struct rounds *r, uint32_t member, uint64_t now)
 {
 	struct rounds_member *m = &r->members.at[member];
-	take_back(r, m, 0);
 	m->assigned = false;
-	m->n_spans = 0;
-	if (m->state == MEMBER_working && !r->waits.quorum_ns)
-		budget_held_up(&m->patience, r->round);
 	push(r, ROUNDS_drop_member, member);
+	/* It trains on, and what it cut travels with the next round. */
+	if (r->spec->round.overlap && m->state == MEMBER_working && ++m->late < LATE_MOST)
+		return;
+	give_back(r, m);
+	if (m->state == MEMBER_working && (!r->waits.quorum_ns || m->late))
+		budget_held_up(&m->patience, r->round);
+	m->late = 0;
 	/* It trains on for nothing until it hears of the close; then it syncs like everybody. */
 	if (m->state == MEMBER_working)
 		move(r, member, MEMBER_syncing, now);
@@ -179,9 +189,9 @@ static void finish_round(struct rounds *r, uint32_t n_in)
 		push(r, ROUNDS_abandon, 0);
 		return;
 	}
-	for (uint32_t i = 0; i < r->members.n; i++)
+	for (uint32_t i = 0; i < r->members.n && !r->spec->round.overlap; i++)
 		if (is_in(r, &r->members.at[i]))
-			take_back(r, &r->members.at[i], r->members.at[i].sequences_in);
+			stream_return(&r->pool, &r->members.at[i], r->members.at[i].sequences_in);
 	enter(r, ROUNDS_closing);
 	push(r, ROUNDS_close_round, 0);
 }
@@ -253,6 +263,7 @@ void rounds_restore_open(
 		return;
 	m->assigned = true;
 	m->steps = steps;
+	m->seconds = r->spec->round.seconds;
 	m->n_spans = n;
 	memcpy(m->spans, spans, n * sizeof *spans);
 	r->planned_tokens += steps * spec_step_tokens(r->spec);
@@ -278,6 +289,20 @@ void rounds_on_linked(struct rounds *r, uint32_t member, bool at_head, uint64_t 
 	check(r, now);
 }
 
+/* Where rounds overlap nobody waits for the next one if enough is left of this one. */
+static void join_open(struct rounds *r, uint32_t member, uint64_t now)
+{
+	const struct rounds_member *m = &r->members.at[member];
+	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
+		!budget_welcome(&m->patience, r->round))
+		return;
+	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
+	if (left < JOIN_LEAST)
+		return;
+	assign(r, member, left, now);
+	push(r, ROUNDS_add_member, member);
+}
+
 void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 {
 	struct rounds_member *m = find(r, member);
@@ -286,7 +311,8 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	if (m->was_in)
 		arrivals_add(&r->waits.applied, now - r->waits.closed_ns);
 	move(r, member, MEMBER_ready, now);
-	if (m->assigned && r->state == ROUNDS_open) {
+	join_open(r, member, now);
+	if (m->assigned && r->state == ROUNDS_open && m->state == MEMBER_ready) {
 		move(r, member, MEMBER_working, now);
 		if (is_in(r, m))
 			move(r, member, MEMBER_in, now);
@@ -297,7 +323,8 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 void rounds_on_near(struct rounds *r, uint32_t member, uint64_t now)
 {
 	struct rounds_member *m = find(r, member);
-	if (m && m->state == MEMBER_syncing)
+	/* where rounds overlap it comes in while one is open */
+	if (m && m->state == MEMBER_syncing && !r->spec->round.overlap)
 		m->near = true;
 	check(r, now);
 }
@@ -345,19 +372,38 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	if (!sequences || sequences > span_count(m->spans, m->n_spans) ||
 		(m->shards_in && sequences != m->sequences_in))
 		return false;
+	double since = clock_seconds(now - m->counted_ns);
+	if (r->spec->round.overlap && m->speed > 0 && m->counted_ns &&
+		sequences > budget_claim(r->spec, budget_steps(r->spec, m->speed), since))
+		return false;
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
 	if (++m->shards_in == r->n_shards) {
 		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
 		/* It ran out of sequences before the time was up: it can do at least this much. */
-		double seconds = clock_seconds(now - r->waits.opened_ns);
+		double seconds =
+			r->spec->round.overlap ? since : clock_seconds(now - r->waits.opened_ns);
 		if (seconds > 0 && (double)m->tokens_in / seconds > m->speed)
 			m->speed = (double)m->tokens_in / seconds;
 		budget_delivered(&m->patience);
+		m->late = 0;
+		m->counted_ns = now;
 		move(r, member, MEMBER_in, now);
 		check(r, now);
 	}
 	return true;
+}
+
+/* What the ledger says now is on its way to it; it need not stop for that. */
+static void go_on(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = &r->members.at[member];
+	m->n_spans = stream_rest(m, m->spans);
+	m->assigned = m->was_in = m->near = false;
+	if (m->state == MEMBER_in || m->state == MEMBER_working) {
+		move(r, member, MEMBER_syncing, now);
+		move(r, member, MEMBER_ready, now);
+	}
 }
 
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
@@ -370,6 +416,10 @@ void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 	enter(r, ledger_tokens >= r->spec->train.total_tokens ? ROUNDS_finishing : ROUNDS_waiting);
 	for (uint32_t i = 0; i < r->members.n; i++) {
 		struct rounds_member *m = &r->members.at[i];
+		if (r->spec->round.overlap) {
+			go_on(r, i, now);
+			continue;
+		}
 		m->was_in = m->assigned;
 		/* It came while the round was open; if the next one did not wait while it applies
 		 * this one, a slower machine would be left out for ever. */

@@ -35,20 +35,33 @@ void spanpool_return(struct spanpool *p, struct span s)
 	p->n = n;
 }
 
-uint32_t spanpool_take(struct spanpool *p, uint64_t count, struct span out[static SPAN_MAX])
+/* The pieces that touch are one. */
+static uint32_t append(struct span *spans, uint32_t n, struct span s)
 {
-	uint32_t n = 0;
+	if (n && spans[n - 1].last == s.first) {
+		spans[n - 1].last = s.last;
+		return n;
+	}
+	spans[n] = s;
+	return n + 1;
+}
+
+uint32_t spanpool_take(
+	struct spanpool *p, uint64_t count, struct span spans[static SPAN_MAX], uint32_t n)
+{
+	if (n == SPAN_MAX)
+		return n;
 	while (count && p->n && n + 1 < SPAN_MAX) {
 		struct span *s = &p->at[0];
 		uint64_t take = s->last - s->first < count ? s->last - s->first : count;
-		out[n++] = (struct span){s->first, s->first + take};
+		n = append(spans, n, (struct span){s->first, s->first + take});
 		s->first += take;
 		count -= take;
 		if (s->first == s->last)
 			memmove(s, s + 1, --p->n * sizeof *s);
 	}
 	if (count) {
-		out[n++] = (struct span){p->cursor, p->cursor + count};
+		n = append(spans, n, (struct span){p->cursor, p->cursor + count});
 		p->cursor += count;
 	}
 	return n;

@@ -15,8 +15,10 @@ struct spanpool {
 
 void spanpool_release(struct spanpool *p);
 void spanpool_return(struct spanpool *p, struct span s);
-/* Takes count numbers as at most SPAN_MAX spans; returns how many spans.  The last place is kept
- * for fresh numbers. */
-uint32_t spanpool_take(struct spanpool *p, uint64_t count, struct span out[static SPAN_MAX]);
+/* Takes count numbers and puts them behind the n spans that are there, at most SPAN_MAX in all;
+ * returns how many spans there are.  The last place is kept for fresh numbers; where none is left,
+ * nothing is taken. */
+uint32_t spanpool_take(
+	struct spanpool *p, uint64_t count, struct span spans[static SPAN_MAX], uint32_t n);
 
 #endif

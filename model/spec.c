@@ -94,6 +94,13 @@ static void read_round(struct json_in *in, struct spec_round *r)
 	read_length(in, r);
 	r->peers_min = spec_in_u32_or(in, "peers_min", 1, SPEC_PEERS_MAX, 1);
 	r->quorum = spec_in_real_or(in, "quorum", 0.01, 1, r->mode == SPEC_fixed ? 1 : 0.67);
+	const bool timed = r->mode == SPEC_timed;
+	r->overlap = json_get_flag(in, "overlap", &timed);
+	if (r->overlap && !timed)
+		json_mistake(in, "overlap",
+			"is for timed rounds: rounds of fixed steps wait for their update, so that "
+			"a "
+			"repeated run has the same ledger");
 	r->validate_every = spec_in_u32_or(in, "validate_every", 0, 1u << 24, 10);
 	r->snapshot_every = spec_in_u32_or(in, "snapshot_every", 1, 1u << 24, 20);
 }

@@ -46,7 +46,7 @@ void member_repair(struct member *m, const struct why *why, bool own)
 	member_warn(m, "%s; beginning again from %s", why->text,
 		own ? "what was saved last" : "the newest snapshot");
 	m->started = false;
-	m->plan_waits = false;
+	m->plan_waits = m->training = false;
 	worker_abandon(m->worker);
 	member_unpush(m);
 	inbox_drop(&m->inbox, UINT64_MAX);
@@ -116,7 +116,10 @@ static void train(struct member *m)
 	m->status.steps_done = 0;
 	m->cut_bytes = 0;
 	member_rate_pick(m);
-	worker_train(m->worker, &m->plan);
+	if (m->spec->round.overlap && m->plan.steps)
+		worker_follow(m->worker, &m->plan);
+	else
+		worker_train(m->worker, &m->plan);
 }
 
 /* How far the records that are here lead: to the target, or as a large piece of the way there. */
@@ -154,7 +157,8 @@ static void catch_up(struct member *m, uint64_t now)
 			member_fetch(m, FETCH_records);
 		return;
 	}
-	worker_abandon(m->worker);
+	if (!m->spec->round.overlap)
+		worker_abandon(m->worker);
 	member_unpush(m);
 	m->applying = true;
 	worker_apply(m->worker, records, n, &m->target, m->roster);
@@ -177,7 +181,7 @@ void member_advance(struct member *m, uint64_t now)
 	}
 	if (!m->reported)
 		report(m);
-	if (m->plan_waits && !m->training && !m->ended &&
+	if (m->plan_waits && (!m->training || m->spec->round.overlap) && !m->ended &&
 		hash_equal(&m->plan.parent.hash, &m->head.hash))
 		train(m);
 }

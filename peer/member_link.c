@@ -44,8 +44,8 @@ static void on_plan(struct member *m, const struct link_event *e)
 			(double)plan.ledger_tokens / (double)m->spec->train.total_tokens);
 	bool same = same_plan(&m->plan, &plan);
 	if (same && m->training)
-		return; /* said again after a reconnect */
-	if (!same) {    /* the round was opened anew */
+		return;                         /* said again after a reconnect */
+	if (!same && !m->spec->round.overlap) { /* the round was opened anew */
 		worker_abandon(m->worker);
 		member_unpush(m);
 	}

@@ -106,7 +106,7 @@ static void derive(const struct member *m, struct shown *v)
 		say(v, "the run has ended");
 	} else if (!m->started) {
 		show_start(m, v);
-	} else if (m->applying) {
+	} else if (m->applying && !(m->training && m->spec->round.overlap)) {
 		set(v, shoal_state_applying, "applying");
 	} else if (m->training) {
 		bool working = m->plan.steps > 0;

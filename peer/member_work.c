@@ -1,4 +1,5 @@
 #include <string.h>
+#include "base/clock.h"
 #include "base/rng.h"
 #include "peer/member_parts.h"
 
@@ -56,6 +57,8 @@ static void on_applied(struct member *m, const struct worker_result *r)
 	if (!r->confirmed)
 		return; /* a piece of the way */
 	m->repairs = 0;
+	if (r->delay_ns)
+		m->status.delay_s = clock_seconds(r->delay_ns);
 	member_hello(m, false);
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);
 }
@@ -106,6 +109,7 @@ static void on_failed(struct member *m, const struct worker_result *r)
 	switch (r->job) {
 	case WORKER_job_start: on_start_failed(m, &r->why); break;
 	case WORKER_job_train:
+	case WORKER_job_follow:
 		m->training = false;
 		member_repair(m, &r->why, true);
 		break;
@@ -132,6 +136,10 @@ void member_work_result(struct member *m, struct worker_result *r)
 	case WORKER_started: on_started(m, r); break;
 	case WORKER_progress: figures(m, r); break;
 	case WORKER_contribution: on_contribution(m, r); break;
+	case WORKER_cut:
+		figures(m, r);
+		member_rate_cut(m);
+		break;
 	case WORKER_trained:
 		m->training = false;
 		figures(m, r);

@@ -7,7 +7,9 @@
 #include "round/record.h"
 
 #define RAMP_STEPS 10
-#define VECTORS 6 /* beside the trainer: replica and its rule's state, error feedback, w */
+#define VECTORS \
+	6 /* beside the trainer: replica and its rule's state, error feedback, w; W while G's loss \
+	     is looked at */
 
 static enum err take_memory(struct standing *s, struct why *why)
 {
@@ -39,7 +41,7 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 		.threads = config->threads,
 		.training = true,
 		.memory = config->memory,
-		.beside = VECTORS,
+		.beside = VECTORS + config->spec->round.overlap,
 		.stop = config->stop,
 		.arg = config->arg};
 	enum err e = exchange_find(s->spec, &s->exchange, why);
@@ -70,7 +72,8 @@ static void forget(struct standing *s)
 	ledger_free(s->ledger);
 	s->replica = NULL;
 	s->ledger = NULL;
-	s->moved = false;
+	s->moved = s->following = s->own_listed = false;
+	s->at = s->claimed = 0;
 }
 
 void standing_free(struct standing *s)
@@ -249,7 +252,7 @@ bool standing_answers(const struct standing *s, const struct plan *plan)
 	return true;
 }
 
-enum err standing_ready(struct standing *s, const struct plan *plan, struct why *why)
+enum err standing_place(const struct standing *s, const struct plan *plan, struct why *why)
 {
 	enum err e = check_place(s, why);
 	if (e)
@@ -260,6 +263,16 @@ enum err standing_ready(struct standing *s, const struct plan *plan, struct why 
 			"the plan of round %llu starts from another ledger entry than %llu, where "
 			"this peer is",
 			(unsigned long long)plan->round, (unsigned long long)at.sequence);
+	return ERR_OK;
+}
+
+enum err standing_ready(struct standing *s, const struct plan *plan, struct why *why)
+{
+	enum err e = standing_place(s, plan, why);
+	if (e)
+		return e;
+	s->following = false;
+	s->at = s->claimed = 0;
 	for (uint32_t i = 0; i < s->n_shards; i++) {
 		struct standing_flight *f = &s->flights[i];
 		const float *g = replica_params(s->replica, i);
@@ -292,16 +305,24 @@ double standing_lr(const struct standing *s, const struct plan *plan, uint64_t s
 enum err standing_step(
 	struct standing *s, const struct plan *plan, uint64_t step, double *loss, struct why *why)
 {
+	return standing_train(
+		s, plan, step * s->spec->train.batch, standing_lr(s, plan, step), loss, why);
+}
+
+enum err standing_train(struct standing *s, const struct plan *plan, uint64_t first, double lr,
+	double *loss, struct why *why)
+{
 	const uint32_t batch = s->spec->train.batch;
 	enum err e = check_place(s, why);
 	if (e)
 		return e;
-	if ((step + 1) * batch > span_count(plan->spans, plan->n_spans))
-		return err_why(why, ERR_range, "the plan of round %llu has no data for step %llu",
-			(unsigned long long)plan->round, (unsigned long long)step + 1);
+	if (first + batch > span_count(plan->spans, plan->n_spans))
+		return err_why(why, ERR_range,
+			"the plan of round %llu has no data for sequence %llu of it",
+			(unsigned long long)plan->round, (unsigned long long)(first + batch));
 	for (uint32_t i = 0; i < batch; i++)
-		s->sequences[i] = span_at(plan->spans, plan->n_spans, step * batch + i);
-	e = trainer_step(s->trainer, s->sequences, standing_lr(s, plan, step), loss, why);
+		s->sequences[i] = span_at(plan->spans, plan->n_spans, first + i);
+	e = trainer_step(s->trainer, s->sequences, lr, loss, why);
 	if (!e)
 		s->moved = true;
 	return e;
@@ -424,8 +445,10 @@ static enum err join(struct standing *s, const struct ledger_entry *entry, struc
 	else if (feedback_join(f->feedback, own != NULL, g, s->w))
 		return err_why(why, ERR_nomem, "no memory to join shard %u to round %llu",
 			entry->shard, (unsigned long long)entry->round);
-	if (own && entry->shard == 0)
+	if (own && entry->shard == 0) {
 		s->listed += own->tokens;
+		s->own_listed = known;
+	}
 	buf_clear(&f->sent);
 	trainer_write(s->trainer, entry->shard, PARAMS_value, s->w);
 	return ERR_OK;
@@ -443,7 +466,7 @@ static enum err apply_one(
 		.n = n,
 		.key = roster_key,
 		.arg = (void *)(uintptr_t)roster};
-	if (feedback_in_flight(s->flights[shard].feedback))
+	if (feedback_in_flight(s->flights[shard].feedback) || s->following)
 		trainer_read(s->trainer, shard, PARAMS_value, s->w);
 	else
 		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
@@ -476,6 +499,7 @@ enum err standing_apply(struct standing *s, const struct standing_record *record
 	free(open);
 	if (!e) {
 		s->moved = false;
+		standing_settle(s);
 		s->confirmed = ledger_at(s->ledger).sequence == head->sequence;
 	} else if (began) {
 		forget(s);

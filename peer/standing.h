@@ -56,6 +56,26 @@ struct hash standing_state(const struct standing *s); /* of all shards of the re
 /* ---- a round.  ERR_state when it stands nowhere, or on entries that no signed head confirms yet.
  */
 
+/* ---- rounds that overlap: training goes on while what was cut is on its way, and W keeps what it
+ * has made since.  standing_follow takes the place of ready, go that of step, cut_on that of cut.
+ */
+
+/* A plan that starts from the head.  What was trained on and not listed yet goes on where its data
+ * is this peer's still; else W becomes G.  *cut: what is in flight answers this very plan, and is
+ * to be handed over instead of cutting. */
+enum err standing_follow(
+	struct standing *s, const struct plan *plan, bool *cut, struct why *why) MUST_CHECK;
+bool standing_data_left(const struct standing *s); /* for another step */
+bool standing_uncut(const struct standing *s);     /* steps were made since the last cut */
+/* step: since this plan came, from 0, for the learning rate. */
+enum err standing_go(struct standing *s, uint64_t step, double *loss, struct why *why) MUST_CHECK;
+/* Cuts all shards with all that was trained on and not listed.  After a failure it stands nowhere.
+ */
+enum err standing_cut_on(struct standing *s, struct why *why) MUST_CHECK;
+/* The loss of G, whatever W is; as trainer_validate. */
+enum err standing_validate(struct standing *s, uint64_t max_windows, struct trainer_validation *out,
+	struct why *why) MUST_CHECK;
+
 /* What was cut last, and is not listed yet, is the answer to this very plan: hand it over again
  * instead of training. */
 bool standing_answers(const struct standing *s, const struct plan *plan);

@@ -29,12 +29,26 @@ struct standing {
 	bool confirmed; /* a head was signed for where the ledger is */
 	bool moved;     /* W has steps that were not cut */
 	uint64_t listed;
-	uint32_t k; /* what a cut keeps of a chunk */
+	/* Where rounds overlap (standing_follow.c): */
+	bool following;
+	struct plan plan; /* its spans are what the ledger does not list yet */
+	uint64_t at;      /* sequences of these that were trained on */
+	uint64_t claimed; /* and that the contribution in flight says */
+	bool own_listed;  /* the ledger has listed it */
+	uint32_t k;       /* what a cut keeps of a chunk */
 	struct statefile_series series;
 	char *dir;
 	uint64_t *sequences; /* of one step */
 	float *w;            /* the largest shard's size */
 };
+
+/* It stands somewhere, and the plan starts there. */
+enum err standing_place(
+	const struct standing *s, const struct plan *plan, struct why *why) MUST_CHECK;
+/* One inner step on the batch that begins at this place of the plan's data. */
+enum err standing_train(struct standing *s, const struct plan *plan, uint64_t first, double lr,
+	double *loss, struct why *why) MUST_CHECK;
+void standing_settle(struct standing *s); /* after records were applied */
 
 /* One file of the series: G as "param.N" and "momentum.N", the moments, the feedback, and
  * "contribution.N" of what is in flight.  W is not in it: it is G, or what was cut. */

@@ -34,6 +34,7 @@ enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 	X(u64, sequence) \
 	X(u64, tokens) \
 	X(real, tokens_per_s) \
+	X(real, delay_s) \
 	X(real, loss) \
 	X(u64, bytes_up) \
 	X(u64, bytes_down)

@@ -23,6 +23,7 @@ struct statusfile {
 	uint64_t round, steps_done, steps, sequence;
 	uint64_t tokens; /* trained here and listed by the ledger since this process began */
 	double tokens_per_s, loss;
+	double delay_s; /* rounds that overlap: from the last cut until its update was joined */
 	uint64_t bytes_up, bytes_down; /* of the data plane */
 };
 

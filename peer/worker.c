@@ -21,12 +21,30 @@ struct job {
 	const struct roster *roster;
 };
 
+/* One training job at work. */
+struct work {
+	const struct job *job;
+	uint64_t begin_ns, told_ns, steps;
+	double loss; /* sum over the steps */
+};
+
+/* Training by the last plan, where rounds overlap.  The thread's. */
+struct follow {
+	struct job *job; /* NULL: not training */
+	bool cut;        /* the plan's time is up, and its contribution handed over */
+	uint64_t due_ns; /* of the next cut, or of the last */
+	uint64_t cut_ns, saved_ns, save_took_ns;
+	bool in_flight;
+	struct work work; /* since the plan came */
+};
+
 struct worker {
 	const struct spec *spec;
 	struct standing *standing;
 	struct mailbox *jobs, *results;
 	uint64_t windows;
 	pthread_t thread;
+	struct follow follow;
 	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
 	bool save_failed, unsaved;
 	bool save_last; /* set before stop */
@@ -101,6 +119,9 @@ static void tell_place(struct worker *w, const struct job *job, enum worker_resu
 	r->state = standing_state(w->standing);
 	r->confirmed = standing_confirmed(w->standing);
 	r->listed = standing_listed(w->standing);
+	if (w->follow.in_flight && kind == WORKER_applied)
+		r->delay_ns = clock_now_ns() - w->follow.cut_ns;
+	w->follow.in_flight = false;
 	mailbox_put(w->results, &r->mail);
 }
 
@@ -136,6 +157,10 @@ static void do_apply(struct worker *w, struct job *job)
 		tell_failed(w, job, &why);
 		return;
 	}
+	if (w->follow.job) {
+		tell_place(w, job, WORKER_applied);
+		return;
+	}
 	/* From a saved cut the ledger leads here again, to the bit: one state a round is enough. */
 	w->unsaved = true;
 	if (!cut_saved && standing_confirmed(w->standing))
@@ -147,21 +172,13 @@ static enum err validate(struct worker *w, const struct job *job, struct why *wh
 {
 	struct worker_result *r = result_new(WORKER_validated, job);
 	r->round = job->plan.parent.round;
-	enum err e =
-		trainer_validate(standing_trainer(w->standing), w->windows, &r->validation, why);
+	enum err e = standing_validate(w->standing, w->windows, &r->validation, why);
 	if (e)
 		worker_result_free(r);
 	else
 		mailbox_put(w->results, &r->mail);
 	return e;
 }
-
-/* One training job at work. */
-struct work {
-	const struct job *job;
-	uint64_t begin_ns, told_ns, steps;
-	double loss; /* sum over the steps */
-};
 
 static void tell_figures(struct worker *w, const struct work *work, enum worker_result_kind kind)
 {
@@ -270,24 +287,169 @@ static void do_train(struct worker *w, struct job *job)
 	tell_figures(w, &work, WORKER_trained);
 }
 
+/* ---- training on while rounds come and go */
+
+static void end_follow(struct worker *w)
+{
+	if (w->follow.job)
+		drop_job(&w->follow.job->mail);
+	w->follow = (struct follow){
+		.saved_ns = w->follow.saved_ns, .save_took_ns = w->follow.save_took_ns};
+	w->ticket = 0;
+}
+
+/* The next cut comes a round after the last one, so that a round is not longer by the way that the
+ * plan has to the peers; late plans make it later. */
+static uint64_t next_due(const struct follow *f, const struct plan *plan, uint64_t now)
+{
+	uint64_t length = (uint64_t)(plan->seconds * (double)CLOCK_SECOND);
+	if (!f->due_ns || f->due_ns + length < now)
+		return now + (f->due_ns ? 0 : length);
+	return f->due_ns + length < now + length ? f->due_ns + length : now + length;
+}
+
+/* Takes the job over.  False: it was not begun, for the cause in why if that has a code. */
+static bool begin_follow(struct worker *w, struct job *job, struct why *why)
+{
+	struct follow *f = &w->follow;
+	const uint64_t now = clock_now_ns();
+	if (atomic_load(&w->abandoned) >= job->ticket)
+		return false;
+	bool same = f->job && f->job->plan.round == job->plan.round, cut = false;
+	if (standing_follow(w->standing, &job->plan, &cut, why))
+		return false;
+	w->ticket = job->ticket;
+	if (job->plan.validate && validate(w, job, why))
+		return false;
+	if (cut && hand_over(w, job, why))
+		return false;
+	if (!same)
+		f->due_ns = next_due(f, &job->plan, now);
+	if (f->job)
+		drop_job(&f->job->mail);
+	f->job = job;
+	f->cut = cut;
+	f->work = (struct work){.job = job, .begin_ns = clock_now_ns()};
+	return true;
+}
+
+static void do_follow(struct worker *w, struct job *job)
+{
+	struct why why = {0};
+	if (begin_follow(w, job, &why))
+		return;
+	end_follow(w);
+	if (why.code && why.code != ERR_interrupted)
+		tell_failed(w, job, &why);
+	drop_job(&job->mail);
+}
+
+/* Saving costs time that training does not have: at most about a hundredth of it. */
+static void save_cut(struct worker *w)
+{
+	struct follow *f = &w->follow;
+	const uint64_t now = clock_now_ns();
+	if (f->saved_ns && now - f->saved_ns < 100 * f->save_took_ns)
+		return;
+	save(w);
+	f->saved_ns = clock_now_ns();
+	f->save_took_ns = f->saved_ns - now;
+}
+
+static enum err cut_all(struct worker *w, struct why *why)
+{
+	struct follow *f = &w->follow;
+	standing_keep(w->standing, atomic_load(&w->k));
+	enum err e = standing_cut_on(w->standing, why);
+	if (e)
+		return e;
+	f->cut = f->in_flight = true;
+	f->cut_ns = clock_now_ns();
+	save_cut(w);
+	e = hand_over(w, f->job, why);
+	if (!e)
+		tell_figures(w, &f->work, WORKER_cut);
+	return e;
+}
+
+static enum err step_on(struct worker *w, struct why *why)
+{
+	struct work *work = &w->follow.work;
+	double loss;
+	enum err e = standing_go(w->standing, work->steps, &loss, why);
+	if (e)
+		return e;
+	work->steps++;
+	work->loss += loss;
+	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
+		work->told_ns = clock_now_ns();
+		tell_figures(w, work, WORKER_progress);
+	}
+	return ERR_OK;
+}
+
+/* How long the thread may wait for jobs: not at all while there is something to train on. */
+static uint64_t patience(const struct worker *w)
+{
+	const struct follow *f = &w->follow;
+	if (!f->job)
+		return UINT64_MAX;
+	if (standing_data_left(w->standing))
+		return 0;
+	return !f->cut && standing_uncut(w->standing) ? 0 : UINT64_MAX;
+}
+
+static void follow(struct worker *w)
+{
+	struct follow *f = &w->follow;
+	struct why why = {0};
+	enum err e = ERR_OK;
+	if (unwanted(w)) {
+		end_follow(w);
+		return;
+	}
+	const bool more = standing_data_left(w->standing);
+	if (!f->cut && standing_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
+		e = cut_all(w, &why);
+	else if (more)
+		e = step_on(w, &why);
+	if (!e)
+		return;
+	if (e != ERR_interrupted)
+		tell_failed(w, f->job, &why);
+	end_follow(w);
+}
+
 static void *run(void *arg)
 {
 	struct worker *w = arg;
 	while (!atomic_load(&w->stop)) {
-		struct mail *m = mailbox_wait(w->jobs, UINT64_MAX);
+		uint64_t wait = patience(w);
+		struct mail *m = wait ? mailbox_wait(w->jobs, wait) : mailbox_take(w->jobs);
 		struct job *job = (struct job *)m;
-		if (!m)
+		if (!m) {
+			if (w->follow.job)
+				follow(w);
 			continue;
+		}
 		if (!atomic_load(&w->stop)) {
 			switch ((enum worker_job_kind)m->kind) {
-			case WORKER_job_start: do_start(w, job); break;
-			case WORKER_job_train: do_train(w, job); break;
+			case WORKER_job_start:
+				end_follow(w);
+				do_start(w, job);
+				break;
+			case WORKER_job_train:
+				end_follow(w);
+				do_train(w, job);
+				break;
+			case WORKER_job_follow: do_follow(w, job); continue;
 			case WORKER_job_apply: do_apply(w, job); break;
 			case WORKER_job_stop: break;
 			}
 		}
 		drop_job(m);
 	}
+	end_follow(w);
 	if (w->save_last && w->unsaved && standing_confirmed(w->standing))
 		save(w);
 	return NULL;
@@ -367,6 +529,14 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
 void worker_train(struct worker *w, const struct plan *plan)
 {
 	struct job *job = job_new(WORKER_job_train);
+	job->plan = *plan;
+	job->ticket = atomic_fetch_add(&w->tickets, 1) + 1;
+	mailbox_put(w->jobs, &job->mail);
+}
+
+void worker_follow(struct worker *w, const struct plan *plan)
+{
+	struct job *job = job_new(WORKER_job_follow);
 	job->plan = *plan;
 	job->ticket = atomic_fetch_add(&w->tickets, 1) + 1;
 	mailbox_put(w->jobs, &job->mail);

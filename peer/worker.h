@@ -53,6 +53,10 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
  * trained.  With steps 0 nothing but the validation is done; a plan that was answered already only
  * has its contributions handed over again. */
 void worker_train(struct worker *w, const struct plan *plan);
+/* Where rounds overlap: train by this plan from now on, until another one comes or worker_abandon.
+ * When its time is up all shards are cut and handed over; training goes on.  Results: validated
+ * first if the plan asks, progress now and then, contribution for each shard, cut; or failed. */
+void worker_follow(struct worker *w, const struct plan *plan);
 /* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
 void worker_keep(struct worker *w, uint32_t k);
 /* The next records, in order, on the way to head (as standing_apply); takes the array and its
@@ -68,13 +72,20 @@ enum worker_result_kind {
 	WORKER_started = 1000, /* head, state */
 	WORKER_progress,       /* round, steps, tokens_per_s, loss */
 	WORKER_contribution,   /* round, shard, bytes (take by setting NULL) */
+	WORKER_cut,            /* round, steps, tokens_per_s, loss: of what was handed over */
 	WORKER_trained,        /* round, steps, tokens_per_s, loss */
 	WORKER_validated,      /* round, validation */
-	WORKER_applied,        /* head, state, confirmed, listed */
+	WORKER_applied,        /* head, state, confirmed, listed, delay_ns */
 	WORKER_failed,         /* why; job says which */
 };
 
-enum worker_job_kind { WORKER_job_start, WORKER_job_train, WORKER_job_apply, WORKER_job_stop };
+enum worker_job_kind {
+	WORKER_job_start,
+	WORKER_job_train,
+	WORKER_job_follow,
+	WORKER_job_apply,
+	WORKER_job_stop
+};
 
 struct worker_result {
 	struct mail mail;
@@ -88,6 +99,7 @@ struct worker_result {
 	struct ledger_head head; /* where the replica stands */
 	struct hash state;       /* replica_hash_all */
 	bool confirmed;          /* a signed head was reached */
+	uint64_t delay_ns;       /* from the last cut until this; 0: nothing was in flight */
 	uint64_t listed;         /* own tokens that the ledger listed since worker_new */
 	struct why why;
 };

@@ -1,0 +1,99 @@
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "peer/standing_parts.h"
+
+/* The data of what was made here and is not listed yet is this peer's in the new plan too. */
+static bool goes_on(const struct standing *s, const struct plan *plan)
+{
+	return s->following &&
+	       span_is_prefix(s->plan.spans, s->plan.n_spans, plan->spans, plan->n_spans);
+}
+
+enum err standing_follow(struct standing *s, const struct plan *plan, bool *cut, struct why *why)
+{
+	enum err e = standing_place(s, plan, why);
+	if (e)
+		return e;
+	*cut = standing_answers(s, plan);
+	if (*cut && !s->following) { /* after a restart: W is what was cut */
+		s->at = s->claimed =
+			span_count(s->flights[0].says.spans, s->flights[0].says.n_spans);
+	} else if (!*cut && !goes_on(s, plan)) {
+		if ((e = standing_ready(s, plan, why)))
+			return e;
+	}
+	s->plan = *plan;
+	s->following = true;
+	return ERR_OK;
+}
+
+bool standing_data_left(const struct standing *s)
+{
+	return s->following &&
+	       s->at + s->spec->train.batch <= span_count(s->plan.spans, s->plan.n_spans);
+}
+
+bool standing_uncut(const struct standing *s)
+{
+	return s->following && s->at > s->claimed;
+}
+
+enum err standing_go(struct standing *s, uint64_t step, double *loss, struct why *why)
+{
+	const double lr = standing_lr(s, &s->plan, step);
+	enum err e = standing_train(s, &s->plan, s->at, lr, loss, why);
+	if (!e)
+		s->at += s->spec->train.batch;
+	return e;
+}
+
+enum err standing_cut_on(struct standing *s, struct why *why)
+{
+	enum err e = standing_cut(s, &s->plan, s->at / s->spec->train.batch, why);
+	if (!e)
+		s->claimed = s->at;
+	return e;
+}
+
+/* Records were applied: what they list is done with, what they do not travels with the next cut. */
+void standing_settle(struct standing *s)
+{
+	if (!s->following)
+		return;
+	if (s->own_listed) {
+		s->plan.n_spans =
+			span_tail(s->plan.spans, s->plan.n_spans, s->claimed, s->plan.spans);
+		s->at -= s->claimed;
+	}
+	s->own_listed = false;
+	s->claimed = 0;
+	s->moved = s->at > 0;
+}
+
+enum err standing_validate(
+	struct standing *s, uint64_t max_windows, struct trainer_validation *out, struct why *why)
+{
+	if (!s->following) /* W is G */
+		return trainer_validate(s->trainer, max_windows, out, why);
+	float **w = alloc_must_zero(s->n_shards, sizeof *w);
+	enum err e = ERR_OK;
+	for (uint32_t i = 0; !e && i < s->n_shards; i++) {
+		w[i] = alloc_try(trainer_count(s->trainer, i), sizeof **w);
+		if (!w[i])
+			e = err_why(why, ERR_nomem, "no memory to look at the loss of shard %u", i);
+	}
+	for (uint32_t i = 0; !e && i < s->n_shards; i++) {
+		trainer_read(s->trainer, i, PARAMS_value, w[i]);
+		trainer_write(s->trainer, i, PARAMS_value, replica_params(s->replica, i));
+	}
+	if (!e) {
+		e = trainer_validate(s->trainer, max_windows, out, why);
+		for (uint32_t i = 0; i < s->n_shards; i++)
+			trainer_write(s->trainer, i, PARAMS_value, w[i]);
+	}
+	for (uint32_t i = 0; i < s->n_shards; i++)
+		free(w[i]);
+	free(w);
+	return e;
+}
