@@ -2,8 +2,7 @@
 
 /* Timed: sequences handed out over what the speed promises, so that time ends the round. */
 #define HEADROOM 1.25
-#define RESERVE 4     /* overlap: rounds that a member can go on for without a plan */
-#define CLAIM 2       /* overlap: times what the speed promises */
+#define RESERVE 4       /* overlap: rounds that a member can go on for without a plan */
 #define PROBE_STEPS 4   /* timed: of a member whose speed is not known */
 #define ROUNDS_LEAST 32 /* timed: that one member needs for the whole run */
 #define LEFT_OUT_MOST 6 /* doublings */
@@ -33,12 +32,6 @@ uint64_t budget_sequences(const struct spec *s, uint64_t steps)
 uint64_t budget_reserve(const struct spec *s, uint64_t steps)
 {
 	return budget_sequences(s, steps) + RESERVE * steps * s->train.batch;
-}
-
-uint64_t budget_claim(const struct spec *s, uint64_t steps, double seconds)
-{
-	double rounds = seconds / s->round.seconds;
-	return (uint64_t)(CLAIM * (rounds > 1 ? rounds : 1) * (double)budget_sequences(s, steps));
 }
 
 void budget_held_up(struct budget_patience *p, uint64_t round)

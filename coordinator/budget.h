@@ -17,9 +17,6 @@ uint64_t budget_sequences(const struct spec *s, uint64_t steps);
 /* Where rounds overlap: what a stream holds at most, for this round and for those in which no plan
  * comes. */
 uint64_t budget_reserve(const struct spec *s, uint64_t steps);
-/* Where rounds overlap: what a member can have trained since it was listed last, so long ago in
- * seconds; a weight is not taken on its word alone. */
-uint64_t budget_claim(const struct spec *s, uint64_t steps, double seconds);
 
 /* Rounds that wait for a member which is there and does not deliver cost everybody.  Each one
  * doubles for how long it is left out; what it delivers makes it equal again. */

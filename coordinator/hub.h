@@ -29,7 +29,7 @@ struct hub_member {
 	char version[STORE_NAME];
 	uint64_t sequence; /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
-	bool following;    /* every record is sent to it: it is at the head or soon will be */
+	bool following; /* every record is sent to it: it is at the head or soon will be */
 	uint64_t heard_ns, nudged_ns;
 	uint64_t bytes_up, bytes_down, refusals; /* since this process began */
 	uint64_t *pushed;            /* refs of records that are on the way; n_shards, 0: none */

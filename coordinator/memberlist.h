@@ -28,9 +28,9 @@ struct rounds_member {
 	struct budget_patience patience;
 	uint32_t late;       /* overlap: rounds in a row that were closed without it */
 	uint64_t counted_ns; /* overlap: when it was in last, or given its stream */
-	bool was_in;  /* the round before: the next one waits for it to apply that */
-	bool near;    /* it has almost caught up: the next round waits a little for it */
-	double speed; /* tokens per second while computing; 0: not known yet */
+	bool was_in;         /* the round before: the next one waits for it to apply that */
+	bool near;           /* it has almost caught up: the next round waits a little for it */
+	double speed;        /* tokens per second while computing; 0: not known yet */
 };
 
 struct memberlist {

@@ -373,9 +373,6 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 		(m->shards_in && sequences != m->sequences_in))
 		return false;
 	double since = clock_seconds(now - m->counted_ns);
-	if (r->spec->round.overlap && m->speed > 0 && m->counted_ns &&
-		sequences > budget_claim(r->spec, budget_steps(r->spec, m->speed), since))
-		return false;
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
 	if (++m->shards_in == r->n_shards) {

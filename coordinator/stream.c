@@ -1,13 +1,18 @@
 #include "coordinator/stream.h"
 #include "coordinator/budget.h"
 
+/* Rounds' worth that is added at once: whoever claims more than it can have done gets no more than
+ * so many times its part in the long run. */
+#define PIECE 2
+
 void stream_fill(const struct spec *s, struct spanpool *pool, struct rounds_member *m)
 {
 	uint64_t have = span_count(m->spans, m->n_spans), want = budget_sequences(s, m->steps);
 	if (s->round.overlap) {
-		/* In few large pieces: a stream has not many spans. */
-		uint64_t most = budget_reserve(s, m->steps);
-		want = have < most / 2 || have < want ? most : have;
+		uint64_t most = budget_reserve(s, m->steps), more = have ? PIECE * want : most;
+		if (have >= most / 2) /* in few large pieces: a stream has not many spans */
+			return;
+		want = have + more < most ? have + more : most;
 	}
 	if (want > have)
 		m->n_spans = spanpool_take(pool, want - have, m->spans, m->n_spans);
