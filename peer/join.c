@@ -10,7 +10,7 @@
 #include "net/roster.h"
 #include "peer/command.h"
 #include "peer/member.h"
-#include "peer/pace.h"
+#include "peer/throttle.h"
 #include "peer/trainer.h"
 
 static struct {
@@ -29,7 +29,7 @@ static const struct option_row rows[] = {
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
-	{"cpu-share", OPTION_real, &opt.share, "1", PACE_SHARE_LEAST, 1,
+	{"cpu-share", OPTION_real, &opt.share, "1", THROTTLE_SHARE_LEAST, 1,
 		"share of the time that training may compute, as in 0.5; 1: all"},
 	{"memory", OPTION_bytes, &opt.memory, "0", 0, 0,
 		"most memory to take, as in 6G; 0: what the machine has left"},

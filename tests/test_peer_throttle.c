@@ -5,19 +5,19 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "base/clock.h"
-#include "peer/pace.h"
+#include "peer/throttle.h"
 
 #define START (1000 * CLOCK_SECOND)
 
 struct day {
-	struct pace pace;
+	struct throttle throttle;
 	uint64_t now, busy, idle;
 };
 
 static struct day begin(double share)
 {
 	struct day d = {.now = START};
-	pace_init(&d.pace, share);
+	throttle_init(&d.throttle, share);
 	return d;
 }
 
@@ -26,7 +26,7 @@ static uint64_t spell(struct day *d, uint64_t busy, uint64_t late)
 {
 	d->now += busy;
 	d->busy += busy;
-	uint64_t sleep = pace_wait(&d->pace, d->now, busy);
+	uint64_t sleep = throttle_wait(&d->throttle, d->now, busy);
 	d->now += sleep + late;
 	d->idle += sleep + late;
 	return sleep;
@@ -97,10 +97,10 @@ static void debt_ends_at_a_second(void **state)
 	struct day d = begin(0.1);
 	for (int i = 0; i < 50; i++) {
 		d.now += CLOCK_SECOND;
-		(void)pace_wait(&d.pace, d.now, CLOCK_SECOND);
+		(void)throttle_wait(&d.throttle, d.now, CLOCK_SECOND);
 	}
 	d.now += 10 * CLOCK_MS;
-	assert_in_range(pace_wait(&d.pace, d.now, 10 * CLOCK_MS), CLOCK_SECOND,
+	assert_in_range(throttle_wait(&d.throttle, d.now, 10 * CLOCK_MS), CLOCK_SECOND,
 		CLOCK_SECOND + 90 * CLOCK_MS);
 }
 
@@ -127,12 +127,12 @@ static void long_spells_are_believed_in_time(void **state)
 static void no_clock_breaks_it(void **state)
 {
 	(void)state;
-	struct pace p;
-	pace_init(&p, PACE_SHARE_LEAST);
+	struct throttle p;
+	throttle_init(&p, THROTTLE_SHARE_LEAST);
 	for (int i = 0; i < 200; i++)
-		assert_true(pace_wait(&p, UINT64_MAX, UINT64_MAX) < INT64_MAX);
-	assert_true(pace_wait(&p, 0, UINT64_MAX) < INT64_MAX);
-	assert_true(pace_wait(&p, UINT64_MAX, 0) <= CLOCK_SECOND);
+		assert_true(throttle_wait(&p, UINT64_MAX, UINT64_MAX) < INT64_MAX);
+	assert_true(throttle_wait(&p, 0, UINT64_MAX) < INT64_MAX);
+	assert_true(throttle_wait(&p, UINT64_MAX, 0) <= CLOCK_SECOND);
 }
 
 int main(void)

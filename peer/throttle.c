@@ -1,4 +1,4 @@
-#include "peer/pace.h"
+#include "peer/throttle.h"
 #include <assert.h>
 #include "base/clock.h"
 
@@ -6,14 +6,14 @@
 /* Longer than any step: what bounds sums of clock readings, whatever a clock may say. */
 #define SPELL_MAX (86400 * CLOCK_SECOND)
 
-void pace_init(struct pace *p, double share)
+void throttle_init(struct throttle *p, double share)
 {
-	assert(share >= PACE_SHARE_LEAST && share <= 1);
-	*p = (struct pace){.share = share};
+	assert(share >= THROTTLE_SHARE_LEAST && share <= 1);
+	*p = (struct throttle){.share = share};
 }
 
 /* How much of a spell was work. */
-static uint64_t believed(struct pace *p, uint64_t busy)
+static uint64_t believed(struct throttle *p, uint64_t busy)
 {
 	uint64_t usual = p->usual_ns, limit = 2 * usual + CLOCK_SECOND;
 	if (limit > SPELL_MAX)
@@ -28,7 +28,7 @@ static int64_t carried(int64_t owed, uint64_t idle)
 	return left < -CARRY ? -CARRY : left > CARRY ? CARRY : left;
 }
 
-uint64_t pace_wait(struct pace *p, uint64_t now_ns, uint64_t busy_ns)
+uint64_t throttle_wait(struct throttle *p, uint64_t now_ns, uint64_t busy_ns)
 {
 	/* Before the first spell nobody was limited, and idling earns nothing. */
 	uint64_t passed = p->begun && now_ns > p->last_ns ? now_ns - p->last_ns : 0;

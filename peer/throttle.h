@@ -2,14 +2,14 @@
  * The share of the time that training may compute: how long to sleep after each spell of work, so
  * that busy / (busy + idle) comes to the share.  Pure: times come in, a duration goes out.
  */
-#ifndef PEER_PACE_H
-#define PEER_PACE_H
+#ifndef PEER_THROTTLE_H
+#define PEER_THROTTLE_H
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACE_SHARE_LEAST 0.01
+#define THROTTLE_SHARE_LEAST 0.01
 
-struct pace {
+struct throttle {
 	double share;
 	bool begun;
 	uint64_t last_ns;  /* when the last spell had ended */
@@ -17,8 +17,8 @@ struct pace {
 	int64_t owed_ns;   /* sleep; negative: slept more than was owed */
 };
 
-/* share: from PACE_SHARE_LEAST to 1, which never waits. */
-void pace_init(struct pace *p, double share);
+/* share: from THROTTLE_SHARE_LEAST to 1, which never waits. */
+void throttle_init(struct throttle *p, double share);
 
 /*
  * A spell of busy_ns has ended now: so long to sleep.  What passed between the calls and was not
@@ -29,6 +29,6 @@ void pace_init(struct pace *p, double share);
  * A spell far longer than the one before (twice, and a second) is taken for one in which the
  * process was suspended, and owes what the one before did; if such spells go on, they are believed.
  */
-uint64_t pace_wait(struct pace *p, uint64_t now_ns, uint64_t busy_ns);
+uint64_t throttle_wait(struct throttle *p, uint64_t now_ns, uint64_t busy_ns);
 
 #endif
