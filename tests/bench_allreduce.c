@@ -69,12 +69,19 @@ struct rank {
 
 struct sums {
 	uint64_t compute_ns, reduce_ns;
-	double loss;
+	struct help_reduce_step first, last;
 };
 
 static double seconds(const struct sums *s)
 {
 	return clock_seconds(s->compute_ns + s->reduce_ns);
+}
+
+/* Of a step; the first one, which also takes the memory, counts only where it is alone. */
+static double mean(const struct rank *r, uint64_t sum, uint64_t first)
+{
+	return r->steps > 1 ? clock_seconds(sum - first) / (double)(r->steps - 1)
+			    : clock_seconds(sum);
 }
 
 static enum err validate(struct help_reduce *h, const struct rank *r, uint64_t step,
@@ -99,7 +106,9 @@ static enum err steps(
 			return e;
 		sums->compute_ns += s.compute_ns;
 		sums->reduce_ns += s.reduce_ns;
-		sums->loss = s.loss;
+		sums->last = s;
+		if (i == 0)
+			sums->first = s;
 		if (r->place.rank > 0)
 			continue;
 		printf("step %llu: loss %.4f, %.3f s of computing, %.3f s of all-reduce\n",
@@ -115,15 +124,15 @@ static enum err steps(
 static void tell(struct help_reduce *h, const struct rank *r, const struct sums *s, uint64_t bytes)
 {
 	char hex[HASH_HEX];
-	const double n = (double)r->steps;
+	const double compute = mean(r, s->compute_ns, s->first.compute_ns),
+		     reduce = mean(r, s->reduce_ns, s->first.reduce_ns);
 	struct hash hash = help_reduce_hash(h);
 	hash_hex(&hash, hex);
 	printf("bench: allreduce steps=%llu step_s=%.4f loss=%.4f bytes_per_step=%llu hash=%.16s "
 	       "compute_s=%.4f reduce_s=%.4f rank=%u world=%u wire=%s tokens_per_step=%llu\n",
-		(unsigned long long)r->steps, seconds(s) / n, s->loss,
-		(unsigned long long)(bytes / r->steps), hex, clock_seconds(s->compute_ns) / n,
-		clock_seconds(s->reduce_ns) / n, r->place.rank, r->place.world,
-		r->place.wire == HELP_REDUCE_bf16 ? "bf16" : "float32",
+		(unsigned long long)r->steps, compute + reduce, s->last.loss,
+		(unsigned long long)(bytes / r->steps), hex, compute, reduce, r->place.rank,
+		r->place.world, r->place.wire == HELP_REDUCE_bf16 ? "bf16" : "float32",
 		(unsigned long long)(r->place.world * spec_step_tokens(r->spec)));
 	fflush(stdout);
 }
