@@ -152,6 +152,11 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
 $(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
+# The link emulator of tests/wan: namespaces with slow links between them.
+wan_emulator := $(O)/tests/wan/emulator
+$(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
+$(O)/tests/e2e_wan: | $(wan_emulator)
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
@@ -197,6 +202,9 @@ bench: all $(bench_bin) ## make bench T=compute|link|codec: a table, and JSON un
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 
+wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all): emulated links, what was asked and what is achieved
+	@SHOAL_BIN=$(abspath $(O)) tests/wan/wan.sh measure $(PROFILE)
+
 DURATION ?= 60
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
@@ -215,7 +223,7 @@ install: all ## copy the programs to PREFIX (default /usr/local)
 
 format: ## run clang-format over the sources
 	@clang-format -i $(wildcard base/*.[ch] model/*.[ch] compress/*.[ch] net/*.[ch] kernels/*.[ch] kernels/*/*.[ch] \
-		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch])
+		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch] tests/wan/*.[ch])
 
 clean: ## remove build/
 	rm -rf build
@@ -224,4 +232,4 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench wan fuzz demo install format clean help
