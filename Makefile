@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
 
 # ---- layers, lowest first: who may include and link whom (tests/check_layers.sh reads the same table)
-LAYERS            := base model compress net kernels round peer coordinator
+LAYERS            := base model compress net kernels round peer coordinator sim
 below_base        := base
 below_model       := model base
 below_compress    := compress base
@@ -19,6 +19,7 @@ below_kernels     := kernels model base
 below_round       := round net compress model base
 below_peer        := peer kernels round net compress model base
 below_coordinator := coordinator round net compress model base
+below_sim         := sim peer coordinator kernels round net compress model base
 
 PKGS := libevent libevent_openssl libevent_pthreads libcurl openssl libzmq libzstd jansson sqlite3 inih
 # Asked for only when something is built, so that `make deps` and `make help` work on a bare machine.
@@ -76,9 +77,11 @@ layer_of    = $(word 2,$(subst _, ,$(basename $(notdir $1))))
 .SECONDARY:
 .SUFFIXES:
 
-all: ready $(O)/shoal-peer $(O)/shoal-coordinator ## build both programs into build/$(MODE)/
+all: ready $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim ## build the programs into build/$(MODE)/
 
 $(O)/shoal-peer: $(O)/peer/main.o $(call link_objs,peer)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
+$(O)/shoal-sim: $(O)/sim/main.o $(call link_objs,sim)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
 $(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
@@ -127,21 +130,21 @@ define test_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1)) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_$(call layer_of,$1).c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(tests_src),$(eval $(call test_rule,$t)))
 define fuzz_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(O)/tests/fuzz_replay.o \
 	$(call link_objs,$(call layer_of,$1))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(fuzz_src),$(eval $(call fuzz_rule,$t)))
 # The same target with libFuzzer's main instead of the replay's (tests/fuzz.sh).
 define fuzzer_rule
 $(O)/tests/$(basename $(notdir $1)).libfuzzer: $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
@@ -185,7 +188,7 @@ symbols: $(foreach l,$(LAYERS),$(call objs,$l))
 # T=pattern picks tests: make check T=net_link
 T ?=
 pick = $(if $(T),$(foreach t,$1,$(if $(findstring $(T),$t),$t)),$1)
-check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(plugin) ## all tests; ends "N passed, N failed"
+check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim $(plugin) ## all tests; ends "N passed, N failed"
 	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
 test: check ## the same as check
 
@@ -217,7 +220,7 @@ demo: all ## train a real model on the King James text (TEXT=file for another); 
 
 install: all ## copy the programs to PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/shoal
-	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim $(DESTDIR)$(PREFIX)/bin
 	install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/shoal
 	$(if $(plugin),install -D -m 644 $(plugin) $(DESTDIR)$(PREFIX)/libexec/shoal/$(notdir $(plugin)))
 
