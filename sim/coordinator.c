@@ -75,6 +75,12 @@ void coordinator_free(struct coordinator *c)
 
 /* ---- what members are sent */
 
+/* To the process that said hello last, which may have died since. */
+static void send(struct coordinator *c, uint32_t member, struct letter *l)
+{
+	world_post(c->w, member, c->members[member].instance, l);
+}
+
 static void send_records(struct coordinator *c, uint32_t member)
 {
 	struct member *m = &c->members[member];
@@ -84,7 +90,7 @@ static void send_records(struct coordinator *c, uint32_t member)
 		letter_add(l, shelf_record(&c->shelf, at + 1));
 	l->head = head;
 	m->sent = head.sequence;
-	world_post(c->w, member, l);
+	send(c, member, l);
 }
 
 static void send_snapshot(struct coordinator *c, uint32_t member)
@@ -95,7 +101,7 @@ static void send_snapshot(struct coordinator *c, uint32_t member)
 	l->head = s.head;
 	l->size += s.bytes;
 	c->members[member].sent = NOTHING;
-	world_post(c->w, member, l);
+	send(c, member, l);
 }
 
 static void send_plan(struct coordinator *c, uint32_t member)
@@ -116,7 +122,7 @@ static void send_plan(struct coordinator *c, uint32_t member)
 		memcpy(p->spans, m->spans, sizeof p->spans);
 		p->planned_tokens = rounds_planned_tokens(c->rounds);
 	}
-	world_post(c->w, member, l);
+	send(c, member, l);
 }
 
 /* ---- what the round machine wants */
@@ -236,6 +242,17 @@ static void near(struct coordinator *c, uint32_t member, uint64_t sequence)
 		rounds_on_near(c->rounds, member, c->w->now);
 }
 
+/* A process that stands nowhere; the link of the one before is gone. */
+static void on_newcomer(struct coordinator *c, uint32_t member)
+{
+	struct member *m = &c->members[member];
+	if (m->linked)
+		rounds_on_lost(c->rounds, member, c->w->now);
+	m->linked = false;
+	m->instance = peers_instance(c->w->peers, member);
+	send_snapshot(c, member);
+}
+
 static void on_hello(struct coordinator *c, uint32_t member, const struct letter *l)
 {
 	struct member *m = &c->members[member];
@@ -282,7 +299,7 @@ static enum err on_contribution(
 	if (err && err != ERR_duplicate) {
 		tally_refuse(&c->w->tally, err);
 		log_at(round, 3, "member %u is refused: %s", member, why->text);
-		world_post(c->w, member, letter_new(LETTER_refusal));
+		send(c, member, letter_new(LETTER_refusal));
 	}
 	return ERR_OK;
 }
@@ -306,7 +323,7 @@ enum err coordinator_letter(
 {
 	enum err err = ERR_OK;
 	switch (l->kind) {
-	case LETTER_newcomer: send_snapshot(c, member); break;
+	case LETTER_newcomer: on_newcomer(c, member); break;
 	case LETTER_hello: on_hello(c, member, l); break;
 	case LETTER_report: err = on_report(c, member, l, why); break;
 	case LETTER_progress:

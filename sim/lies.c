@@ -29,8 +29,8 @@ static enum err encode(const struct lies_ask *a, const struct contribution_view 
 	return err;
 }
 
-/* Whether a decoder finds something in these planes that is not finite. */
-static bool is_wrong(const struct lies_ask *a, const struct planes *p)
+/* What a decoder finds in these planes. */
+static enum err found(const struct lies_ask *a, const struct planes *p)
 {
 	struct buf copy;
 	struct codec_vector v = {0};
@@ -39,25 +39,36 @@ static bool is_wrong(const struct lies_ask *a, const struct planes *p)
 	enum err err = codec_open(&a->codec, a->n, &copy, &v, NULL);
 	codec_release(&v);
 	buf_release(&copy);
-	return err == ERR_not_finite;
+	return err;
 }
 
-/* The encoder writes no NaN; so where a plane of scales or of values begins, the bits of one are
- * put in afterwards.  Which plane that is depends on the codec, and is tried out. */
-static void spoil(const struct lies_ask *a, struct planes *p)
+/* Puts the bits of a value that is none where the plane begins. */
+static bool spoil_plane(const struct lies_ask *a, struct planes *p, size_t begin, bool any)
 {
 	static const uint8_t bits[][2] = {{0x00, 0xff}, {0x80, 0x7f}, {0xc0, 0x7f}};
-	for (uint32_t i = 0; i < 3 * (p->n + 1); i++) {
-		const size_t begin = i < 3 ? 0 : p->end[i / 3 - 1];
-		for (size_t at = begin; at <= begin + 2 && at + 2 <= p->bytes.len; at += 2) {
-			uint8_t old[2];
-			memcpy(old, p->bytes.data + at, 2);
-			memcpy(p->bytes.data + at, bits[i % 3], 2);
-			if (is_wrong(a, p))
-				return;
-			memcpy(p->bytes.data + at, old, 2);
+	for (size_t at = begin; at <= begin + 2 && at + 2 <= p->bytes.len; at += 2) {
+		uint8_t old[2];
+		memcpy(old, p->bytes.data + at, 2);
+		for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+			memcpy(p->bytes.data + at, bits[i], 2);
+			const enum err err = found(a, p);
+			if (err == ERR_not_finite || (any && err))
+				return true;
 		}
+		memcpy(p->bytes.data + at, old, 2);
 	}
+	return false;
+}
+
+/* The encoder writes no NaN; so its bits are put in afterwards, where a plane of scales or of
+ * values begins.  Which plane that is depends on the codec and is tried out, from the last one on;
+ * where a codec has no bits for it (two), bits that it does not have. */
+static void spoil(const struct lies_ask *a, struct planes *p)
+{
+	for (int any = 0; any < 2; any++)
+		for (uint32_t i = p->n; i-- > 0;)
+			if (spoil_plane(a, p, i ? p->end[i - 1] : 0, any != 0))
+				return;
 }
 
 enum err lies_tell(const struct lies_ask *a, struct buf *out, struct why *why)

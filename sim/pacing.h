@@ -6,7 +6,7 @@
 #include "model/spec.h"
 #include "round/plan.h"
 
-/* Steps done when it ends; *takes_ns until then, after the validation if there is one. */
+/* Steps done when it ends; *takes_ns until then. */
 uint64_t pacing_steps(
 	const struct plan *p, const struct spec *s, double tokens_per_s, uint64_t *takes_ns);
 /* A validation is forward passes only: a third of what training takes. */

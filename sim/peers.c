@@ -20,8 +20,8 @@ struct peer {
 	char *dir;
 	uint64_t instance, since_ns; /* of the process */
 	struct plan plan;            /* at work, or answered; round 0: none */
-	bool training;
-	uint64_t done_ns; /* when its steps are done: of an older one the event is void */
+	bool training, validating;
+	uint64_t done_ns; /* when what it computes is done: an event of another time is void */
 	uint64_t steps;
 	uint64_t cut_ns; /* 0: nothing is on its way */
 	struct rate_ask rate;
@@ -75,6 +75,11 @@ uint64_t peers_instance(const struct peers *p, uint32_t member)
 	return p ? p->at[member].instance : 0;
 }
 
+static void send(struct peers *p, uint32_t member, struct letter *l)
+{
+	world_post(p->w, member, p->at[member].instance, l);
+}
+
 /* ---- a process begins and ends */
 
 static void plan_death(struct peers *p, uint32_t member)
@@ -93,7 +98,7 @@ static void say_place(struct peers *p, uint32_t member, enum letter_kind kind)
 	struct letter *l = letter_new(kind);
 	l->head = standing_head(p->at[member].standing);
 	l->state = standing_state(p->at[member].standing);
-	world_post(p->w, member, l);
+	send(p, member, l);
 }
 
 static void begin_rate(struct peers *p, struct peer *e)
@@ -133,7 +138,7 @@ enum err peers_start(struct peers *p, uint32_t member, struct why *why)
 	if (err && err != ERR_missing)
 		return err;
 	if (err)
-		world_post(w, member, letter_new(LETTER_newcomer));
+		send(p, member, letter_new(LETTER_newcomer));
 	else
 		say_place(p, member, LETTER_hello);
 	return ERR_OK;
@@ -216,7 +221,7 @@ static enum err hand_over(struct peers *p, uint32_t member, struct why *why)
 		l = letter_new(LETTER_contribution);
 		letter_add(l, bytes);
 		shared_drop(bytes);
-		world_post(p->w, member, l);
+		send(p, member, l);
 	}
 	e->cut_ns = p->w->now;
 	return ERR_OK;
@@ -231,7 +236,7 @@ static void say_progress(struct peers *p, uint32_t member)
 	l->round = e->plan.round;
 	l->steps = e->steps;
 	l->tokens_per_s = e->group->speed;
-	world_post(p->w, member, l);
+	send(p, member, l);
 }
 
 static enum err validate(struct peers *p, uint32_t member, struct why *why)
@@ -246,7 +251,7 @@ static enum err validate(struct peers *p, uint32_t member, struct why *why)
 	l->per_token = v.per_token;
 	l->per_byte = v.per_byte;
 	l->steps = v.tokens;
-	world_post(p->w, member, l);
+	send(p, member, l);
 	return ERR_OK;
 }
 
@@ -268,7 +273,7 @@ static enum err train(struct peers *p, uint32_t member, struct why *why)
 	enum err err = ERR_OK;
 	for (uint64_t i = 0; !err && i < e->steps; i++)
 		err = standing_step(e->standing, &e->plan, i, &loss, why);
-	if (err || !e->steps)
+	if (err)
 		return err;
 	pick_rate(e);
 	err = standing_cut(e->standing, &e->plan, e->steps, why);
@@ -280,6 +285,22 @@ static enum err train(struct peers *p, uint32_t member, struct why *why)
 	return hand_over(p, member, why);
 }
 
+static void compute(struct peers *p, uint32_t member, uint64_t takes_ns)
+{
+	p->at[member].training = true;
+	p->at[member].done_ns = p->w->now + takes_ns;
+	world_at(p->w, p->at[member].done_ns, EVENT_trained, member);
+}
+
+static void begin_training(struct peers *p, uint32_t member)
+{
+	struct peer *e = &p->at[member];
+	uint64_t takes = 0;
+	e->steps = pacing_steps(&e->plan, p->w->spec, e->group->speed, &takes);
+	if (e->steps)
+		compute(p, member, takes);
+}
+
 /* All is computed at the moment at which it is done: who dies before has cost nothing. */
 enum err peers_trained(struct peers *p, uint32_t member, struct why *why)
 {
@@ -288,9 +309,13 @@ enum err peers_trained(struct peers *p, uint32_t member, struct why *why)
 		return ERR_OK; /* given up meanwhile */
 	e->training = false;
 	enum err err = standing_ready(e->standing, &e->plan, why);
-	if (!err && e->plan.validate)
-		err = validate(p, member, why);
-	return err ? err : train(p, member, why);
+	if (err || !e->validating)
+		return err ? err : train(p, member, why);
+	e->validating = false;
+	err = validate(p, member, why);
+	if (!err)
+		begin_training(p, member);
+	return err;
 }
 
 /* ---- letters */
@@ -299,7 +324,6 @@ static enum err on_plan(struct peers *p, uint32_t member, const struct plan *pla
 {
 	struct peer *e = &p->at[member];
 	const struct ledger_head at = standing_head(e->standing);
-	uint64_t takes = 0;
 	if (!hash_equal(&at.hash, &plan->parent.hash))
 		return ERR_OK; /* of a round that is past */
 	if (e->training && e->plan.round == plan->round && e->plan.steps == plan->steps)
@@ -307,15 +331,14 @@ static enum err on_plan(struct peers *p, uint32_t member, const struct plan *pla
 	e->plan = *plan;
 	if (plan->steps && standing_answers(e->standing, plan))
 		return hand_over(p, member, why);
-	e->steps = pacing_steps(plan, p->w->spec, e->group->speed, &takes);
+	e->validating = plan->validate;
 	if (plan->validate) {
 		const uint32_t seq = p->w->spec->train.seq;
 		const uint64_t n = corpus_sequences(p->w->data.corpus, CORPUS_validation, seq);
-		takes += pacing_validation(n * seq, e->group->speed);
+		compute(p, member, pacing_validation(n * seq, e->group->speed));
+	} else {
+		begin_training(p, member);
 	}
-	e->training = true;
-	e->done_ns = p->w->now + takes;
-	world_at(p->w, e->done_ns, EVENT_trained, member);
 	return ERR_OK;
 }
 
@@ -325,7 +348,7 @@ static enum err on_snapshot(
 	struct peer *e = &p->at[member];
 	enum err err = standing_begin(e->standing, l->path, &l->head, why);
 	if (err == ERR_missing) { /* it was on its way for so long that two newer ones came */
-		world_post(p->w, member, letter_new(LETTER_newcomer));
+		send(p, member, letter_new(LETTER_newcomer));
 		return ERR_OK;
 	}
 	if (!err)

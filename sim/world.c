@@ -154,7 +154,7 @@ void world_at(struct world *w, uint64_t at_ns, enum event_kind kind, uint32_t me
 				       .instance = member ? peers_instance(w->peers, member) : 0});
 }
 
-void world_post(struct world *w, uint32_t member, struct letter *l)
+void world_post(struct world *w, uint32_t member, uint64_t instance, struct letter *l)
 {
 	const bool up = letter_goes_up(l);
 	const uint32_t from = up ? member : WORLD_COORDINATOR, to = up ? WORLD_COORDINATOR : member;
@@ -162,7 +162,7 @@ void world_post(struct world *w, uint32_t member, struct letter *l)
 		(struct event){.at_ns = network_send(&w->network, from, to, l->size, w->now),
 			.kind = EVENT_letter,
 			.member = member,
-			.instance = peers_instance(w->peers, member),
+			.instance = instance,
 			.letter = l});
 }
 

@@ -57,8 +57,8 @@ enum err world_run(struct world *w, bool (*stop)(void), struct why *why) MUST_CH
 
 /* ---- for coordinator and peers */
 
-/* Takes the letter; its instance is the member's of now. */
-void world_post(struct world *w, uint32_t member, struct letter *l);
+/* Takes the letter, from or to this process of the member. */
+void world_post(struct world *w, uint32_t member, uint64_t instance, struct letter *l);
 void world_at(struct world *w, uint64_t at_ns, enum event_kind kind, uint32_t member);
 
 #endif
