@@ -12,7 +12,8 @@ enum event_kind {
 	EVENT_start,   /* a member's process begins */
 	EVENT_die,     /* it ends, as if it were killed */
 	EVENT_trained, /* the steps of its plan are done */
-	EVENT_letter,  /* something has arrived, whole */
+	EVENT_reach,   /* the first byte of something is there */
+	EVENT_letter,  /* all of it is */
 	EVENT_lost,    /* the coordinator has heard nothing of it for too long */
 	EVENT_tick     /* of the round machine */
 };

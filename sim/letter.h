@@ -30,7 +30,8 @@ enum letter_kind {
 
 struct letter {
 	enum letter_kind kind;
-	size_t size; /* on the way */
+	size_t size;      /* on the way */
+	uint64_t last_ns; /* when its last byte is there at the earliest */
 	uint64_t round, steps;
 	double tokens_per_s, per_token, per_byte;
 	struct ledger_head head;

@@ -42,33 +42,31 @@ static enum err found(const struct lies_ask *a, const struct planes *p)
 	return err;
 }
 
-/* Puts the bits of a value that is none where the plane begins. */
-static bool spoil_plane(const struct lies_ask *a, struct planes *p, size_t begin, bool any)
+static bool spoil_planes(
+	const struct lies_ask *a, struct planes *p, uint32_t first, uint32_t last, bool any)
 {
-	static const uint8_t bits[][2] = {{0x00, 0xff}, {0x80, 0x7f}, {0xc0, 0x7f}};
-	for (size_t at = begin; at <= begin + 2 && at + 2 <= p->bytes.len; at += 2) {
-		uint8_t old[2];
-		memcpy(old, p->bytes.data + at, 2);
-		for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
-			memcpy(p->bytes.data + at, bits[i], 2);
-			const enum err err = found(a, p);
-			if (err == ERR_not_finite || (any && err))
-				return true;
-		}
-		memcpy(p->bytes.data + at, old, 2);
-	}
-	return false;
+	const size_t begin = first ? p->end[first - 1] : 0, n = p->end[last] - begin;
+	uint8_t *at = p->bytes.data + begin, *old = alloc_must(n + 1);
+	memcpy(old, at, n);
+	memset(at, 0xff, n);
+	const enum err err = found(a, p);
+	const bool done = err == ERR_not_finite || (any && err);
+	if (!done)
+		memcpy(at, old, n);
+	free(old);
+	return done;
 }
 
-/* The encoder writes no NaN; so its bits are put in afterwards, where a plane of scales or of
- * values begins.  Which plane that is depends on the codec and is tried out, from the last one on;
- * where a codec has no bits for it (two), bits that it does not have. */
+/* The encoder writes no NaN; so the planes of values or of scales are filled with the bits of one,
+ * all ones.  Which those are depends on the codec and is tried out, one and two together, from the
+ * last one on; where a codec has no bits for it (two), with bits that it does not have. */
 static void spoil(const struct lies_ask *a, struct planes *p)
 {
 	for (int any = 0; any < 2; any++)
-		for (uint32_t i = p->n; i-- > 0;)
-			if (spoil_plane(a, p, i ? p->end[i - 1] : 0, any != 0))
-				return;
+		for (uint32_t more = 0; more < 2; more++)
+			for (uint32_t i = p->n; i-- > more;)
+				if (spoil_planes(a, p, i - more, i, any != 0))
+					return;
 }
 
 enum err lies_tell(const struct lies_ask *a, struct buf *out, struct why *why)

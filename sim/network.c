@@ -30,13 +30,21 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-uint64_t network_send(struct network *w, uint32_t from, uint32_t to, size_t bytes, uint64_t now)
+struct network_way network_send(
+	struct network *w, uint32_t from, uint32_t to, size_t bytes, uint64_t now)
 {
-	struct network_end *a = &w->ends[from], *b = &w->ends[to];
-	const uint64_t way = a->away_ns + b->away_ns, begins = later(now, a->up_ns);
+	struct network_end *a = &w->ends[from];
+	const uint64_t way = a->away_ns + w->ends[to].away_ns, begins = later(now, a->up_ns);
 	a->up_ns = begins + takes(bytes, a->up);
-	b->down_ns = later(later(begins + way, b->down_ns) + takes(bytes, b->down), a->up_ns + way);
 	a->sent += bytes;
+	return (struct network_way){begins + way, a->up_ns + way};
+}
+
+uint64_t network_receive(
+	struct network *w, uint32_t to, size_t bytes, uint64_t last_ns, uint64_t now)
+{
+	struct network_end *b = &w->ends[to];
+	b->down_ns = later(now, b->down_ns) + takes(bytes, b->down);
 	b->received += bytes;
-	return b->down_ns;
+	return later(b->down_ns, last_ns);
 }

@@ -158,12 +158,22 @@ void world_post(struct world *w, uint32_t member, uint64_t instance, struct lett
 {
 	const bool up = letter_goes_up(l);
 	const uint32_t from = up ? member : WORLD_COORDINATOR, to = up ? WORLD_COORDINATOR : member;
-	events_put(&w->events,
-		(struct event){.at_ns = network_send(&w->network, from, to, l->size, w->now),
-			.kind = EVENT_letter,
-			.member = member,
-			.instance = instance,
-			.letter = l});
+	const struct network_way way = network_send(&w->network, from, to, l->size, w->now);
+	l->last_ns = way.last_ns;
+	events_put(&w->events, (struct event){.at_ns = way.first_ns,
+				       .kind = EVENT_reach,
+				       .member = member,
+				       .instance = instance,
+				       .letter = l});
+}
+
+static void reach(struct world *w, struct event *e)
+{
+	const uint32_t to = letter_goes_up(e->letter) ? WORLD_COORDINATOR : e->member;
+	e->at_ns = network_receive(&w->network, to, e->letter->size, e->letter->last_ns, w->now);
+	e->kind = EVENT_letter;
+	events_put(&w->events, *e);
+	e->letter = NULL; /* is in the queue again */
 }
 
 /* What a member that has died was sent, or had not sent whole, is lost. */
@@ -179,6 +189,10 @@ static enum err carry_out(struct world *w, struct event *e, struct why *why)
 	case EVENT_trained: return same ? peers_trained(w->peers, e->member, why) : ERR_OK;
 	case EVENT_lost: return coordinator_lost(w->coordinator, e->member, e->instance, why);
 	case EVENT_tick: return coordinator_tick(w->coordinator, why);
+	case EVENT_reach:
+		if (same)
+			reach(w, e);
+		return ERR_OK;
 	case EVENT_letter: break;
 	}
 	if (!same)
