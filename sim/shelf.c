@@ -13,6 +13,8 @@ static void forget_records(struct shelf *s, uint64_t upto)
 	const size_t n = (size_t)(upto - s->base);
 	for (size_t i = 0; i < n; i++)
 		shared_drop(s->records[i]);
+	if (!n)
+		return;
 	memmove(s->records, s->records + n, (s->n_records - n) * sizeof *s->records);
 	s->n_records -= n;
 	s->base = upto;

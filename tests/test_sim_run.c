@@ -171,7 +171,7 @@ static void liars_are_refused_or_borne(void **state)
 		assert_true(lies[i].refused == (o.refused > 0));
 		assert_true((i == 0) == (o.not_finite > 0));
 		assert_true((i == 1) == (o.norm > 0));
-		assert_int_equal(o.members, lies[i].refused ? 8 : 9);
+		assert_true(o.members <= (lies[i].refused ? 8 : 9));
 		if (o.loss > honest.loss * lies[i].worse)
 			fail_msg("%s: %f, without liars %f", lies[i].name, o.loss, honest.loss);
 	}
