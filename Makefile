@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
 
 # ---- layers, lowest first: who may include and link whom (tests/check_layers.sh reads the same table)
-LAYERS            := base model compress net kernels round peer coordinator
+LAYERS            := base model compress net kernels round peer coordinator sim
 below_base        := base
 below_model       := model base
 below_compress    := compress base
@@ -19,6 +19,7 @@ below_kernels     := kernels model base
 below_round       := round net compress model base
 below_peer        := peer kernels round net compress model base
 below_coordinator := coordinator round net compress model base
+below_sim         := sim peer coordinator kernels round net compress model base
 
 PKGS := libevent libevent_openssl libevent_pthreads libcurl openssl libzmq libzstd jansson sqlite3 inih
 # Asked for only when something is built, so that `make deps` and `make help` work on a bare machine.
@@ -76,9 +77,11 @@ layer_of    = $(word 2,$(subst _, ,$(basename $(notdir $1))))
 .SECONDARY:
 .SUFFIXES:
 
-all: ready $(O)/shoal-peer $(O)/shoal-coordinator ## build both programs into build/$(MODE)/
+all: ready $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim ## build the programs into build/$(MODE)/
 
 $(O)/shoal-peer: $(O)/peer/main.o $(call link_objs,peer)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
+$(O)/shoal-sim: $(O)/sim/main.o $(call link_objs,sim)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_blas) $(LDLIBS_all)
 $(O)/shoal-coordinator: $(O)/coordinator/main.o $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
@@ -127,21 +130,21 @@ define test_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1)) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_$(call layer_of,$1).c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(tests_src),$(eval $(call test_rule,$t)))
 define fuzz_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(O)/tests/fuzz_replay.o \
 	$(call link_objs,$(call layer_of,$1))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(fuzz_src),$(eval $(call fuzz_rule,$t)))
 # The same target with libFuzzer's main instead of the replay's (tests/fuzz.sh).
 define fuzzer_rule
 $(O)/tests/$(basename $(notdir $1)).libfuzzer: $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,$(call layer_of,$1))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ \
-		$(if $(filter kernels peer,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
+		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
@@ -152,12 +155,19 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
 $(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
+# The link emulator of tests/wan: namespaces with slow links between them.
+wan_emulator := $(O)/tests/wan/emulator
+$(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
+$(O)/tests/e2e_wan: | $(wan_emulator)
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
 $(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
+# The all-reduce that ours is measured against, and its test.
+$(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
 
@@ -178,7 +188,7 @@ symbols: $(foreach l,$(LAYERS),$(call objs,$l))
 # T=pattern picks tests: make check T=net_link
 T ?=
 pick = $(if $(T),$(foreach t,$1,$(if $(findstring $(T),$t),$t)),$1)
-check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(plugin) ## all tests; ends "N passed, N failed"
+check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim $(plugin) ## all tests; ends "N passed, N failed"
 	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
 test: check ## the same as check
 
@@ -195,6 +205,9 @@ bench: all $(bench_bin) ## make bench T=compute|link|codec: a table, and JSON un
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 
+wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all): emulated links, what was asked and what is achieved
+	@SHOAL_BIN=$(abspath $(O)) tests/wan/wan.sh measure $(PROFILE)
+
 DURATION ?= 60
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
@@ -207,13 +220,13 @@ demo: all ## train a real model on the King James text (TEXT=file for another); 
 
 install: all ## copy the programs to PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/shoal
-	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim $(DESTDIR)$(PREFIX)/bin
 	install -m 644 configs/* $(DESTDIR)$(PREFIX)/share/shoal
 	$(if $(plugin),install -D -m 644 $(plugin) $(DESTDIR)$(PREFIX)/libexec/shoal/$(notdir $(plugin)))
 
 format: ## run clang-format over the sources
 	@clang-format -i $(wildcard base/*.[ch] model/*.[ch] compress/*.[ch] net/*.[ch] kernels/*.[ch] kernels/*/*.[ch] \
-		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch])
+		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch] tests/wan/*.[ch])
 
 clean: ## remove build/
 	rm -rf build
@@ -222,4 +235,4 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench wan fuzz demo install format clean help

@@ -2,7 +2,7 @@
 # Every header compiles alone.  Usage: check_headers.sh CC OUT CFLAGS...
 cc=$1; out=$2; shift 2
 bad=0
-for h in $(find base model compress net kernels round peer coordinator tests -name '*.h'); do
+for h in $(find base model compress net kernels round peer coordinator sim tests -name '*.h'); do
 	stamp=$out/headers/$h.ok
 	[ "$stamp" -nt "$h" ] && continue
 	mkdir -p "$(dirname "$stamp")"

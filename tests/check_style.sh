@@ -1,7 +1,7 @@
 #!/bin/sh
 # Banned calls, file names used once, file lengths, format.
 bad=0
-code=$(find base model compress net kernels round peer coordinator tests -name '*.[ch]' | sort)
+code=$(find base model compress net kernels round peer coordinator sim tests -name '*.[ch]' | sort)
 grep -nEw '(atoi|atol|atof|sprintf|vsprintf|strcpy|strcat|strncpy|strtok|gets|rand|srand|alloca|localtime|gmtime|ctime|asctime|mktemp|tmpnam|signal)[ ]*\(' $code /dev/null |
 	grep -vE '^[^:]*:[0-9]*:[[:space:]]*(//|\*|/\*)' && { echo "banned call (see above): use base/ or the bounded form"; bad=1; }
 grep -nE '\bsleep\(|usleep\(|nanosleep\(' $(find tests -name '*.[ch]') /dev/null && { echo "a test waits for an event with a deadline, never sleeps"; bad=1; }

@@ -3,7 +3,7 @@
 # One row a need: how to see it, and what each system calls it.
 apt="gcc make pkg-config libc6-dev libevent-dev libcurl4-openssl-dev libssl-dev libzmq3-dev libzstd-dev libjansson-dev libinih-dev
 libsqlite3-dev libopenblas-dev libnanopb-dev nanopb python3-protobuf protobuf-compiler libcmocka-dev libjs-chart.js bible-kjv
-clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps"
+clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps iproute2"
 # OPTIONAL=1 make deps: what the test of the page needs, which is skipped without it, oneDNN, a quicker library of matrix
 # products for the peer, and the data of test_kernels_onnx.
 apt_optional="chromium chromium-driver libdnnl-dev libonnx-testdata"
