@@ -56,6 +56,7 @@ static void on_applied(struct member *m, const struct worker_result *r)
 	if (!r->confirmed)
 		return; /* a piece of the way */
 	m->repairs = 0;
+	member_shelf_reached(m);
 	member_hello(m, false);
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);
 }
@@ -80,7 +81,8 @@ static void on_started(struct member *m, const struct worker_result *r)
 	how.events = m->mail;
 	rng_secret(&how.seed, sizeof how.seed);
 	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};
-	how.n_kinds = 1;
+	how.kinds[1] = (struct transfer_kind){.kind = OBJECT_chain, .size_most = OBJECT_PIECE};
+	how.n_kinds = 2;
 	if (link_new(&how, &m->link, &why)) {
 		member_fail(m, &why);
 		return;
