@@ -70,7 +70,7 @@ static enum err rebuild(const char *path, const char *const *sets, size_t n_sets
 	struct rebuild_outcome out;
 	struct spec *spec = NULL;
 	struct sign_key *key = NULL;
-	char *passphrase = NULL, head[HASH_HEX];
+	char *passphrase = NULL, head[HASH_HEX], state[HASH_HEX];
 	enum err err = spec_load(path, sets, n_sets, &spec, NULL, why);
 	if (!err)
 		err = passphrase_get(opt.passphrase_file, false, &passphrase, why);
@@ -84,11 +84,13 @@ static enum err rebuild(const char *path, const char *const *sets, size_t n_sets
 		err = rebuild_run(&opt.how, &out, why);
 	if (!err) {
 		hash_hex(&out.head.hash, head);
-		printf("rebuild: ok round=%llu entries=%llu tokens=%llu head=%s members=%u "
+		hash_hex(&out.state, state);
+		printf("rebuild: ok round=%llu entries=%llu tokens=%llu head=%s state=%s "
+		       "members=%u "
 		       "snapshot=%llu dir=%s\nStart the coordinator with this folder, on the "
 		       "same ports: the run goes on.\n",
 			(unsigned long long)out.head.round, (unsigned long long)out.head.sequence,
-			(unsigned long long)out.tokens, head, out.members,
+			(unsigned long long)out.tokens, head, state, out.members,
 			(unsigned long long)out.snapshot_round, opt.how.dir);
 	}
 	sign_free(key);

@@ -1,5 +1,4 @@
 #include "coordinator/rebuild.h"
-#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdarg.h>
@@ -12,17 +11,14 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mailbox.h"
-#include "base/rng.h"
 #include "base/signal.h"
 #include "coordinator/rebuild_parts.h"
-#include "net/statement.h"
 #include "round/object.h"
 
 #define BEAT_MS 200
 #define ANSWER_MOST (30 * CLOCK_SECOND) /* for one answer of a peer */
+#define LOOK_AGAIN CLOCK_SECOND         /* while peers still apply what they received */
 #define IDLE_MOST (3600 * CLOCK_SECOND) /* without any peer */
-#define RECEIVE_MOST ((uint64_t)64 << 20)
-#define MESSAGES_PER_S 200
 
 /* Why it waits, whenever that is another reason. */
 static void PRINTF_LIKE(2, 3) say(struct rebuild *r, const char *fmt, ...)
@@ -107,6 +103,27 @@ static bool all_in(const struct rebuild *r)
 	for (size_t i = 0; i < roster_count(r->roster); i++)
 		members += !roster_at(r->roster, i)->removed;
 	return in >= members;
+}
+
+/* A peer that was cut off in the middle of a round's end applies the rest once it is linked. */
+static bool settled(const struct rebuild *r)
+{
+	for (uint32_t i = 0; i < r->n_sources; i++)
+		if (r->sources[i].linked &&
+			(!r->sources[i].listed ||
+				r->sources[i].list.next > r->sources[i].list.head.sequence))
+			return false;
+	return all_in(r);
+}
+
+static void look_again(struct rebuild *r, uint64_t now)
+{
+	if (now - r->looked_ns < LOOK_AGAIN)
+		return;
+	r->looked_ns = now;
+	for (uint32_t i = 0; i < r->n_sources; i++)
+		if (r->sources[i].linked)
+			want(r, &r->sources[i], &(shoal_want){.kind = OBJECT_shelf});
 }
 
 static uint64_t highest(const struct rebuild *r)
@@ -252,10 +269,12 @@ static void advance(struct rebuild *r, uint64_t now)
 		say(r, "waiting for a first peer, on port %u", r->config->port);
 		return;
 	}
-	if (!all_in(r) && now - r->first_ns < r->config->wait_ns) {
-		say(r, "waiting for further peers, whose ledger may be longer");
+	if (!r->settled && !settled(r) && now - r->first_ns < r->config->wait_ns) {
+		say(r, "waiting for peers whose ledger may be longer");
+		look_again(r, now);
 		return;
 	}
+	r->settled = true;
 	if (!r->from)
 		pick(r);
 	if (r->from && !r->asked_ns)
@@ -312,11 +331,13 @@ static void take_list(
 	s->list = list;
 	s->listed = true;
 	s->bad = false;
-	if (r->from == s) /* rows may have moved */
-		r->from = NULL, r->asked_ns = 0;
+	if (r->from == s) { /* its rows may have moved */
+		r->from = NULL;
+		r->asked_ns = 0;
+	}
 	if (!r->first_ns)
 		r->first_ns = now;
-	log_at(coord, 1, "rebuilding: member %u stands at ledger entry %llu, round %llu", s->number,
+	log_at(coord, 2, "rebuilding: member %u stands at ledger entry %llu, round %llu", s->number,
 		(unsigned long long)list.head.sequence, (unsigned long long)list.head.round);
 }
 
@@ -435,88 +456,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 		advance(arg, clock_now_ns());
 }
 
-/* ---- opening */
-
-static bool holds_something(const char *dir)
-{
-	bool found = false;
-	DIR *d = opendir(dir);
-	for (struct dirent *e; d && !found && (e = readdir(d));)
-		found = strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-	if (d)
-		closedir(d);
-	return found;
-}
-
-/* The run as it was at round 0: what the spec and its seed say, in a folder that serve does not
- * know, so that nobody signs a second ledger from there. */
-static enum err open_work(struct rebuild *r, struct why *why)
-{
-	const struct rebuild_config *c = r->config;
-	const struct run_config how = {
-		.dir = r->work, .spec = c->spec, .init = c->init, .serving = true};
-	struct sign_public want_key = sign_public_of(c->key), have;
-	char *keys = alloc_must_printf("%s/keys", r->work);
-	enum err err = ERR_OK;
-	if (holds_something(c->dir))
-		err = err_why(why, ERR_exists,
-			"%s holds something: rebuild makes a folder that is not there yet", c->dir);
-	if (!err && !identity_coordinator_exists(keys))
-		err = identity_coordinator_make(keys, c->key, why);
-	if (!err)
-		err = run_open(&how, &r->run, why);
-	if (!err) {
-		have = sign_public_of(r->run.keys.run);
-		if (memcmp(have.b, want_key.b, sizeof have.b) || run_head(&r->run).sequence)
-			err = err_why(why, ERR_exists,
-				"%s is of another try, with another key or finished: move it away",
-				r->work);
-	}
-	free(keys);
-	return err;
-}
-
-static enum err open_link(struct rebuild *r, struct why *why)
-{
-	struct link_config c;
-	char bind[LINK_ADDRESS];
-	link_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", r->config->address, r->config->link_port);
-	c.role = LINK_coordinator;
-	memcpy(c.public_key, r->run.keys.curve.public_key, LINK_KEY);
-	memcpy(c.secret_key, r->run.keys.curve.secret_key, LINK_KEY);
-	c.bind = bind;
-	c.events = r->mail;
-	rng_secret(&c.seed, sizeof c.seed);
-	c.connections_most = ROSTER_MAX;
-	c.receive_most = RECEIVE_MOST;
-	c.messages_per_s = MESSAGES_PER_S;
-	c.messages_burst = 5 * MESSAGES_PER_S;
-	c.kinds[0] = (struct transfer_kind){OBJECT_shelf, OBJECT_SHELF_MAX};
-	c.kinds[1] = (struct transfer_kind){OBJECT_piece, OBJECT_PIECE};
-	c.kinds[2] = (struct transfer_kind){OBJECT_chain, OBJECT_PIECE};
-	c.n_kinds = 3;
-	return link_new(&c, &r->link, why);
-}
-
-static enum err open_https(struct rebuild *r, struct why *why)
-{
-	struct https_server_config c;
-	char bind[LINK_ADDRESS];
-	struct statement s = {.run = r->config->spec->id,
-		.spki = tls_spki(r->run.keys.tls),
-		.from_s = clock_wall_s(),
-		.to_s = clock_wall_s() + STATEMENT_VALID_S};
-	memcpy(s.curve, r->run.keys.curve.public_key, sizeof s.curve);
-	r->statement = statement_make(&s, r->run.keys.run);
-	https_server_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", r->config->address, r->config->port);
-	c.bind = bind;
-	c.tls = r->run.keys.tls;
-	c.routes = rebuild_routes(&c.n_routes);
-	c.arg = r;
-	return https_server_new(r->base, &c, &r->https, why);
-}
+/* ---- life */
 
 static void loop(struct rebuild *r)
 {
@@ -565,6 +505,7 @@ static enum err verdict(struct rebuild *r, struct rebuild_outcome *out, struct w
 		return err_why(why, ERR_interrupted,
 			"stopped by its user; what was fetched is kept in %s", r->work);
 	*out = (struct rebuild_outcome){.head = run_head(&r->run),
+		.state = run_state(&r->run),
 		.tokens = ledger_tokens(r->run.ledger),
 		.snapshot_round = r->snapshot.round,
 		.members = (uint32_t)members_count(r->run.members)};
@@ -583,7 +524,7 @@ enum err rebuild_run(
 	while (n > 1 && config->dir[n - 1] == '/')
 		n--;
 	r.work = alloc_must_printf("%.*s.rebuilding", (int)n, config->dir);
-	enum err err = open_work(&r, why);
+	enum err err = rebuild_open_work(&r, why);
 	if (!err) {
 		drop_ledger(&r);
 		r.mail = mailbox_new();
@@ -592,9 +533,9 @@ enum err rebuild_run(
 			err = err_why(why, ERR_nomem, "no event loop");
 	}
 	if (!err)
-		err = open_link(&r, why);
+		err = rebuild_open_link(&r, why);
 	if (!err)
-		err = open_https(&r, why);
+		err = rebuild_open_https(&r, why);
 	if (!err) {
 		loop(&r);
 		err = verdict(&r, out, why);

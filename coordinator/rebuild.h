@@ -31,6 +31,7 @@ struct rebuild_config {
 
 struct rebuild_outcome {
 	struct ledger_head head;
+	struct hash state;
 	uint64_t tokens, snapshot_round;
 	uint32_t members;
 };

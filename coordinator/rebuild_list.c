@@ -45,6 +45,7 @@ static const char *read_rows(struct rebuild_list *out, const json_t *doc, struct
 	struct json_in in;
 	json_in_init(&in, doc, "", mistakes);
 	const char *head = json_get_text(&in, "head", MSG_PAYLOAD_MAX, NULL);
+	out->next = (uint64_t)json_get_int(&in, "next", 0, INT64_MAX, NULL);
 	out->taken = (uint64_t)json_get_int(&in, "taken", 0, 1ll << 60, NULL);
 	const json_t *snapshots = json_get_array(&in, "snapshots", REBUILD_SNAPSHOTS, true),
 		     *records = json_get_array(&in, "records", REBUILD_RECORDS, true);

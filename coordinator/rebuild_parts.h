@@ -19,6 +19,7 @@ struct rebuild_blob {
 
 struct rebuild_list {
 	struct ledger_head head; /* signed by the run key: true */
+	uint64_t next;           /* of a head that it heard of and has not reached; 0: none */
 	uint64_t taken;
 	struct store_snapshot snapshots[REBUILD_SNAPSHOTS];
 	uint32_t n_snapshots;
@@ -60,6 +61,8 @@ struct rebuild {
 	struct link *link;
 	struct rebuild_source *sources;
 	uint32_t n_sources;
+	bool settled; /* which head counts is not asked any more */
+	uint64_t looked_ns;
 	uint64_t first_ns, idle_ns; /* when the first list came; since when nobody is linked */
 
 	struct rebuild_source *from; /* asked now; NULL: nobody */
@@ -76,6 +79,10 @@ struct rebuild {
 	struct why failed;
 };
 
+/* rebuild_open.c: the folder beside DIR with the run at round 0; then where peers come to. */
+enum err rebuild_open_work(struct rebuild *r, struct why *why) MUST_CHECK;
+enum err rebuild_open_link(struct rebuild *r, struct why *why) MUST_CHECK;
+enum err rebuild_open_https(struct rebuild *r, struct why *why) MUST_CHECK;
 /* rebuild_api.c */
 const struct https_route *rebuild_routes(size_t *n);
 /* rebuild.c: a newer roster was shown; takes both. */

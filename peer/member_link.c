@@ -217,6 +217,9 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 	m->attempts = 0;
 	if (m->retry_set && m->retry == FETCH_join)
 		m->retry_set = false; /* it is where it was */
+	/* What was signed and is with nobody any more is not waited for. */
+	if (w->sequence >= m->head.sequence && w->sequence < m->target.sequence)
+		m->target = m->head;
 	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
 	member_log(m, 1, "linked with the coordinator at %s", m->address);
 }

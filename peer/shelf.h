@@ -6,7 +6,8 @@
  *   roster      the newest signed roster
  *   blobs       snapshots of the two newest rounds that the spec's snapshot_every names, the same
  *               bytes as the coordinator's, and the records after the older one
- *   index.json  {"head": signed document, "taken": sequence numbers, "snapshots": [{"round",
+ *   index.json  {"head": signed document, "next": entry of a signed head that was heard of and not
+ *               reached yet, or 0, "taken": sequence numbers, "snapshots": [{"round",
  *               "sequence", "head", "blob", "bytes"}], "records": [{"sequence", "blob", "bytes"}]}
  *
  * Nothing is listed before the worker has applied it and a signed head was reached.  A shelf that

@@ -30,8 +30,11 @@ static json_t *json_of(const struct shelf *s)
 			json_pack("{s:I, s:s, s:I}", "sequence", (json_int_t)s->records[i].sequence,
 				"blob", blob, "bytes", (json_int_t)s->records[i].bytes));
 	}
-	return json_pack("{s:s, s:I, s:o, s:o}", "head", s->head_text ? s->head_text : "", "taken",
-		(json_int_t)s->taken, "snapshots", snapshots, "records", records);
+	const uint64_t next =
+		s->next_text && s->next.sequence > s->at.sequence ? s->next.sequence : 0;
+	return json_pack("{s:s, s:I, s:I, s:o, s:o}", "head", s->head_text ? s->head_text : "",
+		"next", (json_int_t)next, "taken", (json_int_t)s->taken, "snapshots", snapshots,
+		"records", records);
 }
 
 char *shelf_index_text(const struct shelf *s)

@@ -47,12 +47,13 @@ static void the_ledger_goes_on_from_the_same_head(void **state)
 {
 	(void)state;
 	struct swarm s;
-	help_swarm_start(&s, (const char *const[]){"timed", "round.snapshot_every=3", NULL});
+	help_swarm_start(&s,
+		(const char *const[]){"timed", "round.seconds=1", "round.snapshot_every=2", NULL});
 	const char *file = backup(&s);
 	help_swarm_peer(&s, "first");
-	help_swarm_round(&s, 4, WAIT);
+	help_swarm_round(&s, 3, WAIT);
 	help_swarm_peer(&s, "late"); /* did not see the ledger's beginning */
-	help_swarm_round(&s, 12, WAIT);
+	help_swarm_round(&s, 7, WAIT);
 	const char *stopped = help_swarm_stop(&s), *lost = proc_text("%s/lost", s.scratch);
 	assert_int_equal(rename(s.dir, lost), 0);
 
@@ -63,10 +64,10 @@ static void the_ledger_goes_on_from_the_same_head(void **state)
 	assert_string_not_equal(help_run_value(line, "snapshot"), "0");
 	help_swarm_verify(&s, stopped);
 	/* the peers' snapshot has the bytes of the coordinator's */
-	const char *picture = proc_text("snapshot-%s.state", help_run_value(line, "snapshot"));
-	if (file_exists(proc_text("%s/%s", lost, picture)))
-		assert_true(help_run_same(
-			proc_text("%s/%s", lost, picture), proc_text("%s/%s", s.dir, picture)));
+	const char *picture = proc_text(
+		"snapshot-%012llu.state", strtoull(help_run_value(line, "snapshot"), NULL, 10));
+	assert_true(help_run_same(
+		proc_text("%s/%s", lost, picture), proc_text("%s/%s", s.dir, picture)));
 
 	uint64_t at = strtoull(help_run_value(line, "round"), NULL, 10);
 	help_swarm_coordinator(&s);
@@ -78,10 +79,11 @@ static void a_peer_that_was_started_anew_helps(void **state)
 {
 	(void)state;
 	struct swarm s;
-	help_swarm_start(&s, (const char *const[]){"timed", "round.snapshot_every=3", NULL});
+	help_swarm_start(&s,
+		(const char *const[]){"timed", "round.seconds=1", "round.snapshot_every=2", NULL});
 	const char *file = backup(&s);
 	struct proc *peer = help_swarm_peer(&s, "only");
-	help_swarm_round(&s, 8, WAIT);
+	help_swarm_round(&s, 4, WAIT);
 	const char *stopped = help_swarm_stop(&s);
 	proc_signal(peer, SIGKILL);
 	(void)proc_wait(peer, WAIT);
