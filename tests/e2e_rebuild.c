@@ -1,4 +1,5 @@
 /* A coordinator's folder is lost; the run goes on from the key's backup and what the peers keep. */
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "base/clock.h"
 #include "base/file.h"
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
@@ -41,6 +43,18 @@ static const char *rebuilt(struct proc *p)
 	const char *line = proc_line(p, "rebuild: ok", WAIT);
 	assert_int_equal(proc_wait(p, WAIT), 0);
 	return line;
+}
+
+/* Waits until the peer has applied what was closed last. */
+static void holds_head(const struct swarm *s, const char *name, const char *head)
+{
+	const char *path = proc_text("%s/%s/shelf/index.json", s->scratch, name);
+	uint64_t deadline = clock_now_ns() + WAIT * CLOCK_SECOND;
+	while (!strstr(help_run_read(path), head)) {
+		if (clock_now_ns() > deadline)
+			fail_msg("%s does not reach the head %s", name, head);
+		poll(NULL, 0, 20); /* between two looks, under the deadline above */
+	}
 }
 
 static void the_ledger_goes_on_from_the_same_head(void **state)
@@ -85,6 +99,7 @@ static void a_peer_that_was_started_anew_helps(void **state)
 	struct proc *peer = help_swarm_peer(&s, "only");
 	help_swarm_round(&s, 4, WAIT);
 	const char *stopped = help_swarm_stop(&s);
+	holds_head(&s, "only", help_run_value(stopped, "head"));
 	proc_signal(peer, SIGKILL);
 	(void)proc_wait(peer, WAIT);
 	assert_int_equal(rename(s.dir, proc_text("%s/lost", s.scratch)), 0);
