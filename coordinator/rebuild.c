@@ -17,8 +17,9 @@
 
 #define BEAT_MS 200
 #define ANSWER_MOST (30 * CLOCK_SECOND) /* for one answer of a peer */
+#define IDLE_MOST (3600 * CLOCK_SECOND) /* without anything new from any peer */
 #define LOOK_AGAIN CLOCK_SECOND         /* while peers still apply what they received */
-#define IDLE_MOST (3600 * CLOCK_SECOND) /* without any peer */
+#define RETRY (10 * CLOCK_SECOND)       /* when those who could give did not */
 
 /* Why it waits, whenever that is another reason. */
 static void PRINTF_LIKE(2, 3) say(struct rebuild *r, const char *fmt, ...)
@@ -73,17 +74,22 @@ static struct rebuild_source *source_of(struct rebuild *r, const uint8_t *key)
 	return NULL;
 }
 
-/* From now on it is asked last; what it gave and is true stays. */
-static void give_up(struct rebuild *r, struct rebuild_source *s, const char *cause)
+/* Nobody is asked any more; what came and is true stays. */
+static void let_go(struct rebuild *r)
 {
-	log_at(coord, 1, "rebuilding: member %u does not help: %s", s->number, cause);
-	s->bad = true;
-	if (r->from != s)
-		return;
 	blob_part_close(r->part);
 	r->part = NULL;
 	r->from = NULL;
 	r->asked_ns = 0;
+}
+
+/* It is not asked again before it says anew what it keeps. */
+static void give_up(struct rebuild *r, struct rebuild_source *s, const char *cause)
+{
+	log_at(coord, 1, "rebuilding: member %u does not help: %s", s->number, cause);
+	s->bad = true;
+	if (r->from == s)
+		let_go(r);
 }
 
 static void want(struct rebuild *r, struct rebuild_source *s, const shoal_want *w)
@@ -118,7 +124,7 @@ static bool settled(const struct rebuild *r)
 
 static void look_again(struct rebuild *r, uint64_t now)
 {
-	if (now - r->looked_ns < LOOK_AGAIN)
+	if (now - r->looked_ns < (r->settled ? RETRY : LOOK_AGAIN))
 		return;
 	r->looked_ns = now;
 	for (uint32_t i = 0; i < r->n_sources; i++)
@@ -246,20 +252,22 @@ static void ask(struct rebuild *r, uint64_t now)
 	}
 }
 
+static bool idle(const struct rebuild *r, uint64_t now)
+{
+	return now - r->idle_ns > IDLE_MOST + r->config->wait_ns;
+}
+
 static void advance(struct rebuild *r, uint64_t now)
 {
 	if (r->done || r->failed.code)
 		return;
-	uint32_t linked = 0;
-	for (uint32_t i = 0; i < r->n_sources; i++)
-		linked += r->sources[i].linked;
-	if (linked)
-		r->idle_ns = now;
-	if (now - r->idle_ns > IDLE_MOST) {
+	if (idle(r, now)) {
 		struct why why;
 		(void)err_why(&why, ERR_timeout,
-			"no peer of the run has come for an hour: is this the address and the "
-			"port of its join links?");
+			"nothing new has come for an hour (%s): is this the address and the port "
+			"of "
+			"the run's join links, and do its peers run?",
+			r->said);
 		stop(r, &why);
 		return;
 	}
@@ -277,6 +285,8 @@ static void advance(struct rebuild *r, uint64_t now)
 	r->settled = true;
 	if (!r->from)
 		pick(r);
+	if (!r->from)
+		look_again(r, now);
 	if (r->from && !r->asked_ns)
 		ask(r, now);
 }
@@ -325,18 +335,15 @@ static void take_list(
 		give_up(r, s, why.text);
 		return;
 	}
-	if (r->from == s && !hash_equal(&s->list.head.hash, &list.head.hash))
-		give_up(r, s, "its ledger has moved");
 	rebuild_list_release(&s->list);
 	s->list = list;
 	s->listed = true;
 	s->bad = false;
-	if (r->from == s) { /* its rows may have moved */
-		r->from = NULL;
-		r->asked_ns = 0;
-	}
+	if (r->from && (r->from == s || /* its rows may have moved */
+			       list.head.sequence > r->from->list.head.sequence))
+		let_go(r);
 	if (!r->first_ns)
-		r->first_ns = now;
+		r->first_ns = r->idle_ns = now;
 	log_at(coord, 2, "rebuilding: member %u stands at ledger entry %llu, round %llu", s->number,
 		(unsigned long long)list.head.sequence, (unsigned long long)list.head.round);
 }
@@ -404,6 +411,7 @@ static void on_object(struct rebuild *r, const struct link_event *e, uint64_t no
 	if (r->from != s || !r->asked_ns)
 		return;
 	r->asked_ns = 0;
+	r->idle_ns = now;
 	if (e->object_kind == OBJECT_chain)
 		take_chain(r, s, e);
 	else

@@ -36,8 +36,8 @@ struct rebuild_outcome {
 	uint32_t members;
 };
 
-/* ERR_exists: DIR holds something.  ERR_timeout: no peer came for an hour.  ERR_interrupted: what
- * was fetched is kept beside DIR for the next try. */
+/* ERR_exists: DIR holds something.  ERR_timeout: nothing new came for an hour.  ERR_interrupted:
+ * what was fetched is kept beside DIR for the next try. */
 enum err rebuild_run(const struct rebuild_config *config, struct rebuild_outcome *out,
 	struct why *why) MUST_CHECK;
 

@@ -63,7 +63,7 @@ struct rebuild {
 	uint32_t n_sources;
 	bool settled; /* which head counts is not asked any more */
 	uint64_t looked_ns;
-	uint64_t first_ns, idle_ns; /* when the first list came; since when nobody is linked */
+	uint64_t first_ns, idle_ns; /* when the first list came; when something new came */
 
 	struct rebuild_source *from; /* asked now; NULL: nobody */
 	uint64_t asked_ns;           /* 0: nothing is asked */
