@@ -55,11 +55,11 @@ struct member {
 	/* ---- the ledger */
 	struct worker *worker;
 	struct shelf *shelf; /* NULL: its folder cannot be had */
-	bool fresh;    /* there was no own state: the first snapshot was asked for */
-	bool started;  /* the worker stands somewhere */
-	bool applying; /* the worker has records */
-	bool reported; /* the coordinator knows that we are at head */
-	bool ahead;    /* the coordinator says that it is further than target */
+	bool fresh;          /* there was no own state: the first snapshot was asked for */
+	bool started;        /* the worker stands somewhere */
+	bool applying;       /* the worker has records */
+	bool reported;       /* the coordinator knows that we are at head */
+	bool ahead;          /* the coordinator says that it is further than target */
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
