@@ -158,6 +158,8 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(cal
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
 $(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
+# The all-reduce that ours is measured against, and its test.
+$(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
 

@@ -10,11 +10,13 @@
 #include "net/roster.h"
 #include "peer/command.h"
 #include "peer/member.h"
+#include "peer/throttle.h"
 #include "peer/trainer.h"
 
 static struct {
 	const char *dir, *name, *backend;
 	int64_t threads, windows;
+	double share;
 	uint64_t memory;
 } opt;
 
@@ -27,6 +29,8 @@ static const struct option_row rows[] = {
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
+	{"cpu-share", OPTION_real, &opt.share, "1", THROTTLE_SHARE_LEAST, 1,
+		"share of the time that training may compute, as in 0.5; 1: all"},
 	{"memory", OPTION_bytes, &opt.memory, "0", 0, 0,
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
@@ -118,6 +122,7 @@ static enum err take_part(char *word, struct why *why)
 			.name = own_name(host),
 			.backend = opt.backend,
 			.threads = (unsigned)opt.threads,
+			.share = opt.share,
 			.memory = opt.memory,
 			.windows = (uint64_t)opt.windows};
 		e = member_run(&how, why);

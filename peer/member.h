@@ -16,6 +16,7 @@ struct member_config {
 	const struct identity_peer *identity;
 	const char *dir, *name, *backend;
 	unsigned threads;
+	double share;     /* of the time that it may compute, as throttle.h has it */
 	uint64_t memory;  /* as trainer.h has it */
 	uint64_t windows; /* validation windows to look at when asked; 0: all */
 };

@@ -69,6 +69,7 @@ static void on_data(struct member *m)
 		.dir = m->config->dir,
 		.backend = m->config->backend,
 		.threads = m->config->threads,
+		.share = m->config->share,
 		.memory = m->config->memory,
 		.windows = m->config->windows,
 		.results = m->mail};

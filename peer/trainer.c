@@ -29,6 +29,7 @@ struct trainer {
 	int32_t *tokens, *targets; /* of a whole batch */
 	uint64_t steps;
 	bool (*stop)(void *arg);
+	enum err (*gradients)(void *arg, struct params *params, struct why *why);
 	void *arg;
 };
 
@@ -162,6 +163,7 @@ enum err trainer_new(const struct trainer_config *config, struct trainer **out, 
 	t->spec = config->spec;
 	t->corpus = config->corpus;
 	t->stop = config->stop;
+	t->gradients = config->gradients;
 	t->arg = config->arg;
 	enum err e = open_device(t, config, why);
 	if (!e)
@@ -224,6 +226,8 @@ enum err trainer_step(
 		e = compute(t, &batch, &part, why);
 		*loss += part;
 	}
+	if (!e && t->gradients)
+		e = t->gradients(t->arg, t->params, why);
 	struct params_step how = {.lr = lr,
 		.beta1 = train->beta1,
 		.beta2 = train->beta2,

@@ -29,7 +29,10 @@ struct trainer_config {
 	uint32_t beside;
 	/* Asked between micro-batches; true: break off with ERR_interrupted.  NULL: never. */
 	bool (*stop)(void *arg);
-	void *arg;
+	/* Called in each step when all micro-batches have added to PARAMS_grad, before clipping and
+	 * AdamW: may change it.  A failure fails the step.  NULL: never. */
+	enum err (*gradients)(void *arg, struct params *params, struct why *why);
+	void *arg; /* of both */
 };
 
 /* The device of this name that training can use; ERR_unsupported with a sentence. */

@@ -28,6 +28,7 @@ struct worker_config {
 	const char *dir; /* states are saved here */
 	const char *backend;
 	unsigned threads;
+	double share;     /* of the time that it may compute, as throttle.h has it */
 	uint64_t memory;  /* as trainer.h has it */
 	uint64_t windows; /* of the validation split to look at; 0: all */
 	struct mailbox *results;

@@ -281,6 +281,53 @@ static void a_step_that_is_broken_off_did_not_happen(void **state)
 	help_peer_release(&p);
 }
 
+/* Takes shard 1's gradient away, unless it is to fail. */
+static enum err take_gradient(void *arg, struct params *params, struct why *w)
+{
+	if (*(bool *)arg)
+		return err_why(w, ERR_closed, "nobody is there");
+	float *zero = alloc_must_zero(params_count(params, 1), sizeof *zero);
+	params_write(params, 1, PARAMS_grad, 0, params_count(params, 1), zero);
+	free(zero);
+	return ERR_OK;
+}
+
+static bool all_zero(struct trainer *t, uint32_t shard)
+{
+	float *m = part(t, shard, PARAMS_m), sum = 0;
+	for (uint64_t i = 0; i < trainer_count(t, shard); i++)
+		sum += fabsf(m[i]);
+	free(m);
+	return sum == 0;
+}
+
+static void gradients_may_be_changed_before_the_step(void **state)
+{
+	(void)state;
+	struct help_peer p;
+	bool fails = true;
+	help_peer_open(&p, NULL);
+	struct trainer_config how = {.spec = p.spec,
+		.corpus = p.data.corpus,
+		.training = true,
+		.backend = "cpu",
+		.threads = 1,
+		.gradients = take_gradient,
+		.arg = &fails};
+	struct trainer *t = NULL, *calm = make(&p, 1);
+	fine(trainer_new(&how, &t, &why));
+	const uint64_t sequences[] = {0, 1, 2, 3};
+	double loss;
+	assert_int_equal(trainer_step(t, sequences, 0.01, &loss, &why), ERR_closed);
+	same(t, calm);
+	fails = false;
+	assert_true(step(t, 0) == step(calm, 0));
+	assert_true(all_zero(t, 1) && !all_zero(t, 0) && !all_zero(calm, 1));
+	trainer_free(t);
+	trainer_free(calm);
+	help_peer_release(&p);
+}
+
 static void no_memory_is_said(void **state)
 {
 	(void)state;
@@ -456,6 +503,7 @@ int main(void)
 		TEST(a_state_without_what_is_asked_for_is_refused),
 		TEST(what_is_not_finite_is_refused),
 		TEST(a_step_that_is_broken_off_did_not_happen),
+		TEST(gradients_may_be_changed_before_the_step),
 		TEST(no_memory_is_said),
 		TEST(a_smaller_micro_batch_is_taken_for_lack_of_memory),
 		TEST(recomputing_changes_no_bit),

@@ -36,6 +36,7 @@ static void open_worker(struct bench *b, const char *name)
 		.dir = dir,
 		.backend = "cpu",
 		.threads = 2,
+		.share = 1,
 		.windows = 3,
 		.results = b->mail};
 	help_peer_fine(worker_new(&how, &b->w, &why), &why);
