@@ -1,4 +1,6 @@
 /* A coordinator's folder is lost; the run goes on from the key's backup and what the peers keep. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -29,12 +31,12 @@ static const char *backup(const struct swarm *s)
 	return file;
 }
 
-static struct proc *rebuild(const struct swarm *s, const char *file)
+static struct proc *rebuild(const struct swarm *s, const char *file, const char *wait)
 {
 	return PROC_START(TOOL, "rebuild", s->spec, "--backup", file, "--passphrase-file",
 		proc_text("%s/words", s->scratch), "--data", s->data, "--dir", s->dir, "--address",
 		"127.0.0.1", "--port", proc_text("%u", s->port), "--link-port",
-		proc_text("%u", s->link_port), "--wait", "20");
+		proc_text("%u", s->link_port), "--wait", wait);
 }
 
 /* The line of the outcome. */
@@ -45,16 +47,22 @@ static const char *rebuilt(struct proc *p)
 	return line;
 }
 
-/* Waits until the peer has applied what was closed last. */
-static void holds_head(const struct swarm *s, const char *name, const char *head)
+/* Waits until the ledger stands at this round and the peer has applied it; then the next round has
+ * just begun, so that the coordinator is not stopped between a signature and its arrival. */
+static void settle(const struct swarm *s, uint64_t round, const char *name)
 {
+	help_swarm_round(s, round, WAIT);
+	json_t *doc = help_swarm_get(s, "/api/v1/head");
+	const char *hash = json_string_value(json_object_get(json_object_get(doc, "body"), "hash"));
 	const char *path = proc_text("%s/%s/shelf/index.json", s->scratch, name);
 	uint64_t deadline = clock_now_ns() + WAIT * CLOCK_SECOND;
-	while (!strstr(help_run_read(path), head)) {
+	assert_non_null(hash);
+	while (!file_exists(path) || !strstr(help_run_read(path), hash)) {
 		if (clock_now_ns() > deadline)
-			fail_msg("%s does not reach the head %s", name, head);
+			fail_msg("%s does not reach the head %s", name, hash);
 		poll(NULL, 0, 20); /* between two looks, under the deadline above */
 	}
+	json_decref(doc);
 }
 
 static void the_ledger_goes_on_from_the_same_head(void **state)
@@ -67,11 +75,11 @@ static void the_ledger_goes_on_from_the_same_head(void **state)
 	help_swarm_peer(&s, "first");
 	help_swarm_round(&s, 3, WAIT);
 	help_swarm_peer(&s, "late"); /* did not see the ledger's beginning */
-	help_swarm_round(&s, 7, WAIT);
+	settle(&s, 7, "late");
 	const char *stopped = help_swarm_stop(&s), *lost = proc_text("%s/lost", s.scratch);
 	assert_int_equal(rename(s.dir, lost), 0);
 
-	const char *line = rebuilt(rebuild(&s, file));
+	const char *line = rebuilt(rebuild(&s, file, "20"));
 	assert_string_equal(help_run_value(line, "head"), help_run_value(stopped, "head"));
 	assert_string_equal(help_run_value(line, "tokens"), help_run_value(stopped, "tokens"));
 	assert_string_equal(help_run_value(line, "members"), "2");
@@ -97,14 +105,54 @@ static void a_peer_that_was_started_anew_helps(void **state)
 		(const char *const[]){"timed", "round.seconds=1", "round.snapshot_every=2", NULL});
 	const char *file = backup(&s);
 	struct proc *peer = help_swarm_peer(&s, "only");
-	help_swarm_round(&s, 4, WAIT);
+	settle(&s, 4, "only");
 	const char *stopped = help_swarm_stop(&s);
-	holds_head(&s, "only", help_run_value(stopped, "head"));
 	proc_signal(peer, SIGKILL);
 	(void)proc_wait(peer, WAIT);
 	assert_int_equal(rename(s.dir, proc_text("%s/lost", s.scratch)), 0);
-	struct proc *p = rebuild(&s, file);
+	struct proc *p = rebuild(&s, file, "20");
 	help_swarm_peer(&s, "only");
+	assert_string_equal(help_run_value(rebuilt(p), "head"), help_run_value(stopped, "head"));
+	help_swarm_verify(&s, stopped);
+}
+
+/* The first byte of every blob on a peer's shelf. */
+static void damage(const struct swarm *s, const char *name)
+{
+	const char *dir = proc_text("%s/%s/shelf/blobs", s->scratch, name);
+	unsigned n = 0;
+	DIR *d = opendir(dir);
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		if (e->d_name[0] == '.')
+			continue;
+		int fd = open(proc_text("%s/%s", dir, e->d_name), O_WRONLY);
+		assert_true(fd >= 0);
+		assert_int_equal(pwrite(fd, "?", 1, 0), 1);
+		close(fd);
+		n++;
+	}
+	closedir(d);
+	assert_int_not_equal(n, 0);
+}
+
+static void a_damaged_shelf_is_left_for_another(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s,
+		(const char *const[]){"timed", "round.seconds=1", "round.snapshot_every=2", NULL});
+	const char *file = backup(&s);
+	help_swarm_peer(&s, "bad");
+	struct proc *good = help_swarm_peer(&s, "good");
+	settle(&s, 4, "good");
+	const char *stopped = help_swarm_stop(&s);
+	proc_signal(good, SIGSTOP); /* so that the bad one is asked first */
+	damage(&s, "bad");
+	assert_int_equal(rename(s.dir, proc_text("%s/lost", s.scratch)), 0);
+	struct proc *p = rebuild(&s, file, "1");
+	proc_line(p, "does not help", WAIT);
+	proc_signal(good, SIGCONT);
 	assert_string_equal(help_run_value(rebuilt(p), "head"), help_run_value(stopped, "head"));
 	help_swarm_verify(&s, stopped);
 }
@@ -116,7 +164,7 @@ static void what_is_there_is_not_written_over(void **state)
 	help_swarm_start(&s, (const char *const[]){"timed", NULL});
 	const char *file = backup(&s);
 	help_swarm_stop(&s);
-	struct proc *p = rebuild(&s, file);
+	struct proc *p = rebuild(&s, file, "20");
 	assert_int_equal(proc_wait(p, WAIT), 1);
 	if (!strstr(proc_err(p), "holds something"))
 		fail_msg("it says: %s", proc_err(p));
@@ -127,6 +175,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(the_ledger_goes_on_from_the_same_head, proc_teardown),
 		cmocka_unit_test_teardown(a_peer_that_was_started_anew_helps, proc_teardown),
+		cmocka_unit_test_teardown(a_damaged_shelf_is_left_for_another, proc_teardown),
 		cmocka_unit_test_teardown(what_is_there_is_not_written_over, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
