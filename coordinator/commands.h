@@ -13,7 +13,8 @@
 	X(inspect, "KIND FILE...", "show what is in a spec, a model, a snapshot or another file") \
 	X(export, "STATE --out DIR", "write a model for other tools (Hugging Face's layout)") \
 	X(backup, "DIR --out FILE", "the run key in a file that a passphrase protects") \
-	X(restore, "FILE --dir DIR", "the run key back out of such a file")
+	X(restore, "FILE --dir DIR", "the run key back out of such a file") \
+	X(rebuild, "SPEC --backup FILE ...", "a lost folder of a run again, from its peers")
 
 #define COMMAND_PROGRAM "shoal-coordinator"
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_round.h"
+#include "coordinator/hub_want.h"
 #include "net/signed.h"
 #include "round/object.h"
 
@@ -322,12 +323,7 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 		log_at(coord, 2, "member %u refuses (%s): %s", number,
 			err_name((enum err)m->body.refusal.code), m->body.refusal.text);
 		break;
-	case MSG_want: {
-		const struct hub_refused r = {.what = "want", .member = number};
-		hub_link_refusal(h, number, &r, ERR_unsupported,
-			"this coordinator gives objects by HTTPS: /api/v1/blob/HASH");
-		break;
-	}
+	case MSG_want: hub_want(h, number, &m->body.want); break;
 	default: break; /* the others are the link's own, or go the other way */
 	}
 }

@@ -323,7 +323,7 @@ struct second {
 static void see_snapshot(void *arg, const struct store_snapshot *p)
 {
 	struct second *s = arg;
-	if (++s->seen == 2)
+	if (++s->seen <= 2) /* a folder that was rebuilt begins with one */
 		s->sequence = p->sequence;
 }
 

@@ -130,6 +130,28 @@ static enum err post_join(struct fetch_jobs *j, uint32_t *number, uint16_t *port
 	return ERR_OK;
 }
 
+/* A coordinator that lost its folder knows nobody before a peer shows it the roster that its run
+ * key has signed. */
+static enum err post_roster(struct fetch_jobs *j, struct why *why)
+{
+	json_t *roster = NULL, *answer = NULL;
+	uint8_t *text = NULL;
+	size_t n = 0;
+	struct why said;
+	char *path = alloc_must_printf("%s/shelf/roster", j->dir);
+	enum err e = file_read(path, DOCUMENT_MAX, &text, &n, &said);
+	free(path);
+	if (!e)
+		e = json_parse(text, n, DOCUMENT_MAX, &roster, &said);
+	free(text);
+	if (e)
+		return ERR_missing; /* what the coordinator said stands */
+	e = https_client_post_json(j->client, "/api/v1/roster", roster, DOCUMENT_MAX, &answer, why);
+	json_decref(roster);
+	json_decref(answer);
+	return e;
+}
+
 enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why)
 {
 	return https_client_contact(j->client, j->link, clock_wall_s(), &j->statement, why);
@@ -138,8 +160,11 @@ enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why)
 enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
 {
 	uint16_t port = 0;
+	struct why said;
 	enum err e = fetch_jobs_contact(j, why);
 	if (!e)
+		e = post_join(j, &r->number, &port, why);
+	if (e == ERR_busy && !post_roster(j, &said))
 		e = post_join(j, &r->number, &port, why);
 	if (!e)
 		e = get_spec(j, &r->spec, why);

@@ -267,6 +267,7 @@ static void leave(struct member *m, const char *reason)
 	link_free(m->link); /* sends what is pending first */
 	fetch_free(m->fetch);
 	worker_free(m->worker, m->ended && !m->failed);
+	shelf_close(m->shelf);
 	if (!m->failed) /* else the caller has the sentence */
 		member_log(m, 1, "left: %s", reason);
 	progress_end(&m->progress);

@@ -79,6 +79,7 @@ static void on_data(struct member *m)
 		member_fail(m, &why);
 		return;
 	}
+	member_shelf_open(m);
 	char device[200];
 	worker_describe(m->worker, device, sizeof device);
 	member_log(m, 1, "computing on %s", device);
@@ -104,6 +105,7 @@ static void on_records(struct member *m, struct fetch_result *r, uint64_t now)
 			free(bytes);
 			continue;
 		}
+		member_shelf_record(m, bytes, r->records[i].len);
 		uint64_t sequence = record.entry.sequence;
 		record_release(&record);
 		full |= inbox_put(&m->inbox, sequence, bytes, r->records[i].len,

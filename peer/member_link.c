@@ -77,6 +77,8 @@ static void on_head(struct member *m, const struct link_event *e, uint64_t now)
 	if (!err)
 		err = ledger_head_parse(body, &m->spec->id, &head, &why);
 	json_decref(body);
+	if (!err)
+		member_shelf_document(m, e, &head);
 	if (err)
 		member_warn(m, "ledger head passed over: %s", why.text);
 	else if (head.sequence == m->head.sequence && !hash_equal(&head.hash, &m->head.hash))
@@ -98,8 +100,10 @@ static void on_roster(struct member *m, const struct link_event *e)
 	json_decref(body);
 	if (err)
 		member_warn(m, "roster passed over: %s", why.text);
-	else
-		member_roster(m, roster);
+	if (err)
+		return;
+	member_shelf_document(m, e, NULL);
+	member_roster(m, roster);
 }
 
 static void note_refusal(struct member *m, enum err code, const char *what, const char *text)
@@ -112,6 +116,8 @@ static void note_refusal(struct member *m, enum err code, const char *what, cons
 static void on_refusal(struct member *m, const shoal_refusal *r)
 {
 	struct why why;
+	if (r->kind == MSG_want)
+		return; /* older entries that nobody keeps any more */
 	note_refusal(m, (enum err)r->code, "a report", r->text);
 	(void)err_why(&why, (enum err)r->code, "%s", r->text);
 	if (r->code == ERR_hash && m->started && !m->applying)
@@ -141,6 +147,7 @@ static void on_message(struct member *m, const struct link_event *e, uint64_t no
 		snprintf(m->parked_why, sizeof m->parked_why, "%s", e->header.body.park.reason);
 		break;
 	case MSG_end: on_end(m, now); break;
+	case MSG_want: member_want(m, e); break;
 	default: break; /* a newer coordinator may say more */
 	}
 }
@@ -151,8 +158,8 @@ static void on_object(struct member *m, struct link_event *e)
 {
 	struct record record;
 	struct why why;
-	if (e->object_kind != OBJECT_record) {
-		link_answer(m->link, e->key, e->ref, ERR_unsupported, "a peer takes records only");
+	if (e->object_kind == OBJECT_chain) {
+		member_shelf_chain(m, e);
 		return;
 	}
 	enum err err = record_open(e->payload, e->payload_len, &record, &why);
@@ -162,6 +169,7 @@ static void on_object(struct member *m, struct link_event *e)
 	m->rate.peers = record.entry.count;
 	uint64_t sequence = record.entry.sequence;
 	record_release(&record);
+	member_shelf_record(m, e->payload, e->payload_len);
 	/* What finds no room, or is there already, is not missed. */
 	(void)!inbox_put(&m->inbox, sequence, e->payload, e->payload_len, m->head.sequence);
 	e->payload = NULL;
@@ -209,6 +217,9 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 	m->attempts = 0;
 	if (m->retry_set && m->retry == FETCH_join)
 		m->retry_set = false; /* it is where it was */
+	/* What was signed and is with nobody any more is not waited for. */
+	if (w->sequence >= m->head.sequence && w->sequence < m->target.sequence)
+		m->target = m->head;
 	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
 	member_log(m, 1, "linked with the coordinator at %s", m->address);
 }

@@ -12,6 +12,7 @@
 #include "peer/inbox.h"
 #include "peer/linkspeed.h"
 #include "peer/member.h"
+#include "peer/shelf.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
 #include "round/object.h"
@@ -53,11 +54,12 @@ struct member {
 
 	/* ---- the ledger */
 	struct worker *worker;
-	bool fresh;    /* there was no own state: the first snapshot was asked for */
-	bool started;  /* the worker stands somewhere */
-	bool applying; /* the worker has records */
-	bool reported; /* the coordinator knows that we are at head */
-	bool ahead;    /* the coordinator says that it is further than target */
+	struct shelf *shelf; /* NULL: its folder cannot be had */
+	bool fresh;          /* there was no own state: the first snapshot was asked for */
+	bool started;        /* the worker stands somewhere */
+	bool applying;       /* the worker has records */
+	bool reported;       /* the coordinator knows that we are at head */
+	bool ahead;          /* the coordinator says that it is further than target */
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
@@ -121,6 +123,16 @@ void member_fetch(struct member *m, enum fetch_job job); /* starts one; member_f
 void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now);
 void member_link_event(struct member *m, struct link_event *e, uint64_t now);
 void member_work_result(struct member *m, struct worker_result *r);
+
+/* What others may ask for (member_want.c). */
+void member_shelf_open(struct member *m);
+/* The event's payload is a verified head, or with NULL a roster. */
+void member_shelf_document(
+	struct member *m, const struct link_event *e, const struct ledger_head *head);
+void member_shelf_record(struct member *m, const void *bytes, size_t n);
+void member_shelf_reached(struct member *m); /* a signed head; m->head */
+void member_shelf_chain(struct member *m, const struct link_event *e);
+void member_want(struct member *m, const struct link_event *e);
 
 /* A contribution was delivered, or a record came in. */
 void member_rate_object(struct member *m, const struct link_event *e, uint64_t now);

@@ -59,6 +59,7 @@ static void on_applied(struct member *m, const struct worker_result *r)
 	m->repairs = 0;
 	if (r->delay_ns)
 		m->status.delay_s = clock_seconds(r->delay_ns);
+	member_shelf_reached(m);
 	member_hello(m, false);
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);
 }
@@ -83,7 +84,8 @@ static void on_started(struct member *m, const struct worker_result *r)
 	how.events = m->mail;
 	rng_secret(&how.seed, sizeof how.seed);
 	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};
-	how.n_kinds = 1;
+	how.kinds[1] = (struct transfer_kind){.kind = OBJECT_chain, .size_most = OBJECT_PIECE};
+	how.n_kinds = 2;
 	if (link_new(&how, &m->link, &why)) {
 		member_fail(m, &why);
 		return;

@@ -3,11 +3,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "peer/throttle.h"
 
+#define REST_SLICE (100 * CLOCK_MS)
 #define PROGRESS_EVERY (250 * CLOCK_MS)
 
 struct job {
@@ -35,6 +38,7 @@ struct follow {
 	uint64_t due_ns; /* of the next cut, or of the last */
 	uint64_t cut_ns, saved_ns, save_took_ns;
 	bool in_flight;
+	uint64_t rest_ns; /* training rests until then */
 	struct work work; /* since the plan came */
 };
 
@@ -45,6 +49,7 @@ struct worker {
 	uint64_t windows;
 	pthread_t thread;
 	struct follow follow;
+	struct throttle throttle;
 	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
 	bool save_failed, unsaved;
 	bool save_last; /* set before stop */
@@ -204,16 +209,29 @@ static bool go_on(struct worker *w, const struct work *work)
 	return !work->steps || clock_seconds(clock_now_ns() - work->begin_ns) < plan->seconds;
 }
 
+/* Of the share that training may not take. */
+static void rest(struct worker *w, uint64_t began)
+{
+	const uint64_t now = clock_now_ns(),
+		       until = now + throttle_wait(&w->throttle, now, now - began);
+	for (uint64_t at = now; at < until && !unwanted(w); at = clock_now_ns()) {
+		uint64_t left = until - at < REST_SLICE ? until - at : REST_SLICE;
+		nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
+	}
+}
+
 static enum err step(struct worker *w, struct work *work, struct why *why)
 {
 	const struct plan *plan = &work->job->plan;
 	double loss, lr = standing_lr(w->standing, plan, work->steps);
+	const uint64_t began = clock_now_ns();
 	enum err e = standing_step(w->standing, plan, work->steps, &loss, why);
 	if (e)
 		return e;
 	w->unsaved = false; /* what was applied is not where W is any more */
 	work->steps++;
 	work->loss += loss;
+	rest(w, began);
 	trace_event("step", "{s:I, s:I, s:f, s:f}", "round", (json_int_t)plan->round, "step",
 		(json_int_t)work->steps, "loss", loss, "lr", lr);
 	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
@@ -349,7 +367,9 @@ static void save_cut(struct worker *w)
 {
 	struct follow *f = &w->follow;
 	const uint64_t now = clock_now_ns();
-	if (f->saved_ns && now - f->saved_ns < 100 * f->save_took_ns)
+	/* what the shelf makes its snapshot of */
+	bool kept = standing_head(w->standing).round % w->spec->round.snapshot_every == 0;
+	if (!kept && f->saved_ns && now - f->saved_ns < 100 * f->save_took_ns)
 		return;
 	save(w);
 	f->saved_ns = clock_now_ns();
@@ -375,14 +395,17 @@ static enum err cut_all(struct worker *w, struct why *why)
 static enum err step_on(struct worker *w, struct why *why)
 {
 	struct work *work = &w->follow.work;
+	const uint64_t began = clock_now_ns();
 	double loss;
 	enum err e = standing_go(w->standing, work->steps, &loss, why);
 	if (e)
 		return e;
 	work->steps++;
 	work->loss += loss;
-	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
-		work->told_ns = clock_now_ns();
+	const uint64_t now = clock_now_ns();
+	w->follow.rest_ns = now + throttle_wait(&w->throttle, now, now - began);
+	if (now - work->told_ns >= PROGRESS_EVERY) {
+		work->told_ns = now;
 		tell_figures(w, work, WORKER_progress);
 	}
 	return ERR_OK;
@@ -394,9 +417,13 @@ static uint64_t patience(const struct worker *w)
 	const struct follow *f = &w->follow;
 	if (!f->job)
 		return UINT64_MAX;
-	if (standing_data_left(w->standing))
-		return 0;
-	return !f->cut && standing_uncut(w->standing) ? 0 : UINT64_MAX;
+	const uint64_t now = clock_now_ns();
+	const bool more = standing_data_left(w->standing),
+		   uncut = !f->cut && standing_uncut(w->standing);
+	uint64_t until = more ? f->rest_ns : UINT64_MAX;
+	if (uncut && (!more || f->due_ns < until))
+		until = more ? f->due_ns : 0;
+	return until == UINT64_MAX ? until : until > now ? until - now : 0;
 }
 
 static void follow(struct worker *w)
@@ -411,7 +438,7 @@ static void follow(struct worker *w)
 	const bool more = standing_data_left(w->standing);
 	if (!f->cut && standing_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
 		e = cut_all(w, &why);
-	else if (more)
+	else if (more && clock_now_ns() >= f->rest_ns)
 		e = step_on(w, &why);
 	if (!e)
 		return;
@@ -477,6 +504,7 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 	}
 	w->spec = config->spec;
 	w->windows = config->windows;
+	throttle_init(&w->throttle, config->share);
 	w->results = config->results;
 	w->jobs = mailbox_new();
 	if (pthread_create(&w->thread, NULL, run, w)) {

@@ -1,16 +1,31 @@
-/* What contributions and records travel as: kinds of net/transfer.h's objects. */
+/*
+ * What contributions, records and the rest travel as: kinds of net/transfer.h's objects, and what a
+ * `want` says to get one.
+ *
+ *   shelf   nothing; what the other side keeps to give, as peer/shelf.h writes it
+ *   piece   name: SHA-256 of a blob on the shelf, offset: of the first byte; at most
+ *           OBJECT_PIECE bytes of it, meta: name (32), u64 offset, u64 size of the whole blob
+ *   chain   offset: a sequence number; the ledger's entries after it, one after another, as many
+ *           as fit into OBJECT_PIECE and at least one; meta: u64 offset
+ */
 #ifndef ROUND_OBJECT_H
 #define ROUND_OBJECT_H
 
 /* Numbers are on the wire: append only. */
 #define OBJECT_LIST(X) \
 	X(1, contribution) /* round/contribution.h; to the coordinator */ \
-	X(2, record)       /* round/record.h; to a peer */
+	X(2, record)       /* round/record.h; to a peer */ \
+	X(3, shelf)        /* to a coordinator that rebuilds its folder */ \
+	X(4, piece)        /* the same */ \
+	X(5, chain)        /* both ways */
 
 enum object_kind {
 #define X(number, name) OBJECT_##name = number,
 	OBJECT_LIST(X)
 #undef X
 };
+
+#define OBJECT_PIECE (1u << 20)
+#define OBJECT_SHELF_MAX (4u << 20)
 
 #endif

@@ -87,6 +87,10 @@ static enum err check_spec(const struct world *w, struct why *why)
 			"%s begins from given weights (init); a simulation begins from the seed: "
 			"take the member away with init=null",
 			w->scenario->spec);
+	if (w->spec->round.overlap)
+		return err_why(why, ERR_spec,
+			"%s lets rounds overlap, which is not simulated: add round.overlap=false",
+			w->scenario->spec);
 	if (w->spec->round.peers_min > w->scenario->peers)
 		return err_why(why, ERR_spec,
 			"%s wants %u members for a round (round.peers_min), the scenario has %u",

@@ -1,0 +1,79 @@
+/* What this peer keeps for others: filled as the ledger goes on, given to who asks. */
+#include <string.h>
+#include "peer/member_parts.h"
+#include "peer/shelf.h"
+
+/* Those that are staged are not on the shelf's chain yet, so strays would go with them: the shelf
+ * is opened before anything comes in. */
+void member_shelf_open(struct member *m)
+{
+	struct why why;
+	if (shelf_open(m->config->dir, m->spec, &m->shelf, &why))
+		member_warn(m, "this peer keeps nothing for others: %s", why.text);
+}
+
+void member_shelf_document(
+	struct member *m, const struct link_event *e, const struct ledger_head *head)
+{
+	if (!m->shelf)
+		return;
+	if (head)
+		shelf_head(m->shelf, head, e->payload, e->payload_len);
+	else
+		shelf_roster(m->shelf, e->payload, e->payload_len);
+}
+
+void member_shelf_record(struct member *m, const void *bytes, size_t n)
+{
+	if (m->shelf)
+		shelf_record(m->shelf, bytes, n);
+}
+
+static void ask_chain(struct member *m)
+{
+	shoal_header h = {.which_body = MSG_want};
+	h.body.want.kind = OBJECT_chain;
+	if (m->link && m->linked && shelf_gap(m->shelf, &h.body.want.offset))
+		link_send(m->link, m->curve, &h, NULL);
+}
+
+void member_shelf_reached(struct member *m)
+{
+	if (!m->shelf)
+		return;
+	for (uint32_t i = 0; i < m->plan.n_spans; i++)
+		shelf_taken(m->shelf, m->plan.spans[i].last);
+	shelf_reached(m->shelf, &m->head);
+	ask_chain(m);
+}
+
+void member_shelf_chain(struct member *m, const struct link_event *e)
+{
+	link_answer(m->link, e->key, e->ref, ERR_OK, NULL);
+	if (!m->shelf)
+		return;
+	uint64_t before = 0, after = 0;
+	(void)shelf_gap(m->shelf, &before);
+	shelf_chain(m->shelf, e->payload, e->payload_len);
+	if (shelf_gap(m->shelf, &after) && after > before)
+		ask_chain(m);
+}
+
+void member_want(struct member *m, const struct link_event *e)
+{
+	struct shelf_object o = {0};
+	struct why why = {0};
+	enum err err = m->shelf ? shelf_give(m->shelf, &e->header.body.want, &o, &why)
+				: err_why(&why, ERR_missing, "this peer keeps nothing for others");
+	if (err) {
+		shoal_header h = msg_refusal(MSG_want, err, why.text);
+		link_send(m->link, e->key, &h, NULL);
+		return;
+	}
+	const struct link_object object = {.kind = e->header.body.want.kind,
+		.bytes = o.bytes,
+		.meta = o.meta,
+		.meta_len = o.meta_len};
+	(void)link_push(m->link, e->key, &object);
+	shared_drop(o.bytes);
+}
