@@ -191,6 +191,7 @@ static enum err act(struct coordinator *c, const struct rounds_action *a, struct
 {
 	switch (a->kind) {
 	case ROUNDS_open_round: open_round(c); break;
+	case ROUNDS_add_member: break; /* only where rounds overlap */
 	case ROUNDS_drop_member:
 		log_at(round, 2, "round %llu goes on without member %u",
 			(unsigned long long)a->round, a->member);
