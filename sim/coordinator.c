@@ -9,7 +9,7 @@
 #include "coordinator/rounds.h"
 #include "sim/intake.h"
 #include "sim/peers.h"
-#include "sim/shelf.h"
+#include "sim/archive.h"
 #include "sim/world.h"
 
 #define NOTHING UINT64_MAX /* sent: what it misses comes with its next hello */
@@ -23,7 +23,7 @@ struct member {
 struct coordinator {
 	struct world *w;
 	struct rounds *rounds;
-	struct shelf shelf;
+	struct archive archive;
 	struct intake intake;
 	struct member *members; /* by number */
 	uint32_t n;
@@ -43,7 +43,7 @@ enum err coordinator_new(struct world *w, struct coordinator **out, struct why *
 	c->members = alloc_must_zero(c->n, sizeof *c->members);
 	c->validator = MEMBERS_NONE;
 	c->tick_ns = UINT64_MAX;
-	enum err err = shelf_open(&c->shelf, w->spec, w->graph, w->dir, why);
+	enum err err = archive_open(&c->archive, w->spec, w->graph, w->dir, why);
 	if (err) {
 		coordinator_free(c);
 		return err;
@@ -52,7 +52,7 @@ enum err coordinator_new(struct world *w, struct coordinator **out, struct why *
 		.spec = w->spec, .n_shards = w->graph->n_shards, .first_round = 1, .now = w->now};
 	c->rounds = rounds_new(&how);
 	c->intake = (struct intake){.spec = w->spec,
-		.shelf = &c->shelf,
+		.archive = &c->archive,
 		.rounds = c->rounds,
 		.roster = w->roster,
 		.members = c->n};
@@ -68,7 +68,7 @@ void coordinator_free(struct coordinator *c)
 	if (c->rounds)
 		intake_release(&c->intake);
 	rounds_free(c->rounds);
-	shelf_release(&c->shelf);
+	archive_release(&c->archive);
 	free(c->members);
 	free(c);
 }
@@ -84,10 +84,10 @@ static void send(struct coordinator *c, uint32_t member, struct letter *l)
 static void send_records(struct coordinator *c, uint32_t member)
 {
 	struct member *m = &c->members[member];
-	const struct ledger_head head = ledger_at(c->shelf.ledger);
+	const struct ledger_head head = ledger_at(c->archive.ledger);
 	struct letter *l = letter_new(LETTER_records);
 	for (uint64_t at = m->sent; at < head.sequence; at++)
-		letter_add(l, shelf_record(&c->shelf, at + 1));
+		letter_add(l, archive_record(&c->archive, at + 1));
 	l->head = head;
 	m->sent = head.sequence;
 	send(c, member, l);
@@ -95,9 +95,9 @@ static void send_records(struct coordinator *c, uint32_t member)
 
 static void send_snapshot(struct coordinator *c, uint32_t member)
 {
-	struct shelf_snapshot s;
+	struct archive_snapshot s;
 	struct letter *l = letter_new(LETTER_snapshot);
-	l->path = shelf_snapshot_path(&c->shelf, &s);
+	l->path = archive_snapshot_path(&c->archive, &s);
 	l->head = s.head;
 	l->size += s.bytes;
 	c->members[member].sent = NOTHING;
@@ -111,9 +111,9 @@ static void send_plan(struct coordinator *c, uint32_t member)
 	struct plan *p = &l->plan;
 	*p = (struct plan){.run = c->w->spec->id,
 		.round = rounds_round(c->rounds),
-		.parent = ledger_at(c->shelf.ledger),
+		.parent = ledger_at(c->archive.ledger),
 		.member = member,
-		.ledger_tokens = ledger_tokens(c->shelf.ledger),
+		.ledger_tokens = ledger_tokens(c->archive.ledger),
 		.validate = member == c->validator};
 	if (m->assigned) {
 		p->steps = m->steps;
@@ -144,7 +144,7 @@ static uint32_t pick_validator(const struct coordinator *c)
 static void open_round(struct coordinator *c)
 {
 	const uint32_t every = c->w->spec->round.validate_every;
-	const uint64_t before = ledger_at(c->shelf.ledger).round;
+	const uint64_t before = ledger_at(c->archive.ledger).round;
 	const bool due = every && (!c->have_loss || before >= c->loss_round + every);
 	intake_clear(&c->intake);
 	c->dropped = 0;
@@ -160,14 +160,14 @@ static void open_round(struct coordinator *c)
 static enum err close_round(struct coordinator *c, struct why *why)
 {
 	struct world *w = c->w;
-	const struct ledger_head parent = ledger_at(c->shelf.ledger);
-	const uint64_t tokens = ledger_tokens(c->shelf.ledger);
-	const struct shelf_round round = intake_round(&c->intake);
-	struct shelf_sum sum;
-	enum err err = shelf_close(&c->shelf, &round, &sum, why);
+	const struct ledger_head parent = ledger_at(c->archive.ledger);
+	const uint64_t tokens = ledger_tokens(c->archive.ledger);
+	const struct archive_round round = intake_round(&c->intake);
+	struct archive_sum sum;
+	enum err err = archive_close(&c->archive, &round, &sum, why);
 	if (err)
 		return err;
-	w->tally.tokens = ledger_tokens(c->shelf.ledger);
+	w->tally.tokens = ledger_tokens(c->archive.ledger);
 	const struct tally_round row = {.round = round.round,
 		.tokens = w->tally.tokens - tokens,
 		.up = c->intake.bytes,
@@ -201,7 +201,7 @@ static enum err act(struct coordinator *c, const struct rounds_action *a, struct
 	case ROUNDS_abandon: break; /* who was in it was dropped, one by one */
 	case ROUNDS_last_validation:
 		c->validator = a->member;
-		c->validates = ledger_at(c->shelf.ledger).round;
+		c->validates = ledger_at(c->archive.ledger).round;
 		send_plan(c, a->member);
 		break;
 	case ROUNDS_finish: c->w->ended = true; break;
@@ -238,7 +238,7 @@ static void plan_again(struct coordinator *c, uint32_t member)
 
 static void near(struct coordinator *c, uint32_t member, uint64_t sequence)
 {
-	const uint64_t newest = ledger_at(c->shelf.ledger).sequence;
+	const uint64_t newest = ledger_at(c->archive.ledger).sequence;
 	if (sequence < newest && newest - sequence <= 2 * (uint64_t)c->w->graph->n_shards)
 		rounds_on_near(c->rounds, member, c->w->now);
 }
@@ -257,7 +257,7 @@ static void on_newcomer(struct coordinator *c, uint32_t member)
 static void on_hello(struct coordinator *c, uint32_t member, const struct letter *l)
 {
 	struct member *m = &c->members[member];
-	const uint64_t newest = ledger_at(c->shelf.ledger).sequence;
+	const uint64_t newest = ledger_at(c->archive.ledger).sequence;
 	m->linked = true;
 	m->instance = peers_instance(c->w->peers, member);
 	m->sent = l->head.sequence;
@@ -265,7 +265,7 @@ static void on_hello(struct coordinator *c, uint32_t member, const struct letter
 	rounds_on_linked(c->rounds, member, m->sent == newest, c->w->now);
 	near(c, member, l->head.sequence);
 	plan_again(c, member);
-	if (!shelf_follows(&c->shelf, m->sent))
+	if (!archive_follows(&c->archive, m->sent))
 		send_snapshot(c, member);
 	else if (m->sent < newest)
 		send_records(c, member);
@@ -275,8 +275,8 @@ static void on_hello(struct coordinator *c, uint32_t member, const struct letter
 static enum err on_report(
 	struct coordinator *c, uint32_t member, const struct letter *l, struct why *why)
 {
-	const struct ledger_head head = ledger_at(c->shelf.ledger);
-	const struct hash ours = shelf_state(&c->shelf);
+	const struct ledger_head head = ledger_at(c->archive.ledger);
+	const struct hash ours = archive_state(&c->archive);
 	if (l->head.sequence != head.sequence) {
 		near(c, member, l->head.sequence);
 		return ERR_OK;
@@ -308,7 +308,7 @@ static enum err on_contribution(
 static void on_loss(struct coordinator *c, uint32_t member, const struct letter *l)
 {
 	if (member != c->validator || l->round != c->validates || !isfinite(l->per_byte) ||
-		l->round != ledger_at(c->shelf.ledger).round)
+		l->round != ledger_at(c->archive.ledger).round)
 		return; /* the round was closed without it */
 	tally_loss(&c->w->tally,
 		&(struct tally_loss){l->round, c->w->tally.tokens, l->per_token, l->per_byte});
@@ -361,12 +361,12 @@ enum err coordinator_tick(struct coordinator *c, struct why *why)
 
 struct ledger_head coordinator_head(const struct coordinator *c)
 {
-	return ledger_at(c->shelf.ledger);
+	return ledger_at(c->archive.ledger);
 }
 
 const struct ledger *coordinator_ledger(const struct coordinator *c)
 {
-	return c->shelf.ledger;
+	return c->archive.ledger;
 }
 
 const struct rounds *coordinator_rounds(const struct coordinator *c)

@@ -7,7 +7,7 @@
 
 static uint32_t shards(const struct intake *in)
 {
-	return in->shelf->files.n_shards;
+	return in->archive->files.n_shards;
 }
 
 static struct intake_arrival *arrival(const struct intake *in, uint32_t member, uint32_t shard)
@@ -38,11 +38,11 @@ static struct gate_expect expectation(
 	const struct rounds_member *m = rounds_member(in->rounds, member);
 	const struct intake_arrival *a = arrival(in, member, shard);
 	struct gate_expect e = {.run = in->spec->id,
-		.parent = ledger_at(in->shelf->ledger).hash,
+		.parent = ledger_at(in->archive->ledger).hash,
 		.round = rounds_round(in->rounds),
 		.shard = shard,
-		.n = in->shelf->files.n[shard],
-		.codec = in->shelf->exchange.codec,
+		.n = in->archive->files.n[shard],
+		.codec = in->archive->exchange.codec,
 		.peer = member,
 		.assigned = spans,
 		.sequence_tokens = in->spec->train.seq,
@@ -54,7 +54,7 @@ static struct gate_expect expectation(
 		memcpy(spans, m->spans, sizeof m->spans);
 	}
 	const uint64_t steps = span_count(spans, e.n_assigned) / in->spec->train.batch;
-	e.norm_limit = normlimit(in->spec, in->shelf->exchange.rule.row, e.n, steps);
+	e.norm_limit = normlimit(in->spec, in->archive->exchange.rule.row, e.n, steps);
 	return e;
 }
 
@@ -84,7 +84,8 @@ enum err intake_take(struct intake *in, uint32_t member, const struct shared *by
 	*own = err == ERR_nomem;
 	if (err)
 		return err;
-	if ((err = blob_put(in->shelf->blobs, shared_data(bytes), shared_len(bytes), &blob, why))) {
+	if ((err = blob_put(
+		     in->archive->blobs, shared_data(bytes), shared_len(bytes), &blob, why))) {
 		*own = true;
 		return err;
 	}
@@ -97,7 +98,7 @@ enum err intake_take(struct intake *in, uint32_t member, const struct shared *by
 		return ERR_OK;
 	}
 	*a = (struct intake_arrival){0};
-	*own = blob_remove(in->shelf->blobs, &blob, why) != ERR_OK;
+	*own = blob_remove(in->archive->blobs, &blob, why) != ERR_OK;
 	return err_why(why, ERR_tokens,
 		"the shards of one round must be trained on the same data: this one says %llu "
 		"sequences",
@@ -110,13 +111,13 @@ enum err intake_drop(struct intake *in, uint32_t member, struct why *why)
 	for (uint32_t i = 0; !err && i < shards(in); i++) {
 		struct intake_arrival *a = arrival(in, member, i);
 		if (a->have)
-			err = blob_remove(in->shelf->blobs, &a->blob, why);
+			err = blob_remove(in->archive->blobs, &a->blob, why);
 		*a = (struct intake_arrival){0};
 	}
 	return err;
 }
 
-struct shelf_round intake_round(struct intake *in)
+struct archive_round intake_round(struct intake *in)
 {
 	for (uint32_t shard = 0; shard < shards(in); shard++) {
 		struct closing_input *list = alloc_must_resize(
@@ -132,7 +133,7 @@ struct shelf_round intake_round(struct intake *in)
 		in->inputs[shard] = list;
 		in->counts[shard] = n;
 	}
-	return (struct shelf_round){
+	return (struct archive_round){
 		.round = rounds_round(in->rounds), .counts = in->counts, .inputs = in->inputs};
 }
 

@@ -1,6 +1,6 @@
 /*
  * The contributions of the open round: what hub_gate does in a real coordinator, in one step.  The
- * gate looks at each; what passes and the round machine asked for is kept in the shelf's blobs.
+ * gate looks at each; what passes and the round machine asked for is kept in the archive's blobs.
  */
 #ifndef SIM_INTAKE_H
 #define SIM_INTAKE_H
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "coordinator/rounds.h"
 #include "net/roster.h"
-#include "sim/shelf.h"
+#include "sim/archive.h"
 
 struct intake_arrival {
 	bool have;
@@ -17,7 +17,7 @@ struct intake_arrival {
 
 struct intake {
 	const struct spec *spec; /* borrowed, as the next three */
-	struct shelf *shelf;
+	struct archive *archive;
 	struct rounds *rounds;
 	const struct roster *roster;
 	uint32_t members;               /* numbers are below this */
@@ -38,7 +38,7 @@ enum err intake_take(struct intake *in, uint32_t member, const struct shared *by
 /* It is out of the round, with what it has delivered. */
 enum err intake_drop(struct intake *in, uint32_t member, struct why *why) MUST_CHECK;
 /* All that is in; valid until the next call. */
-struct shelf_round intake_round(struct intake *in);
+struct archive_round intake_round(struct intake *in);
 void intake_clear(struct intake *in); /* the round is closed, its blobs are gone */
 
 #endif

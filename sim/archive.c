@@ -1,4 +1,4 @@
-#include "sim/shelf.h"
+#include "sim/archive.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 /* ---- snapshots */
 
 /* Members that are behind the older of two begin from the newer one. */
-static void forget_records(struct shelf *s, uint64_t upto)
+static void forget_records(struct archive *s, uint64_t upto)
 {
 	const size_t n = (size_t)(upto - s->base);
 	for (size_t i = 0; i < n; i++)
@@ -20,9 +20,9 @@ static void forget_records(struct shelf *s, uint64_t upto)
 	s->base = upto;
 }
 
-static enum err take_snapshot(struct shelf *s, struct why *why)
+static enum err take_snapshot(struct archive *s, struct why *why)
 {
-	struct shelf_snapshot next = {.head = ledger_at(s->ledger)};
+	struct archive_snapshot next = {.head = ledger_at(s->ledger)};
 	const struct snapshot how = {.files = &s->files,
 		.blobs = s->blobs,
 		.spec = s->spec->text,
@@ -42,7 +42,7 @@ static enum err take_snapshot(struct shelf *s, struct why *why)
 	return ERR_OK;
 }
 
-char *shelf_snapshot_path(const struct shelf *s, struct shelf_snapshot *out)
+char *archive_snapshot_path(const struct archive *s, struct archive_snapshot *out)
 {
 	*out = s->snapshots[0];
 	return blob_path(s->blobs, &out->blob);
@@ -50,7 +50,7 @@ char *shelf_snapshot_path(const struct shelf *s, struct shelf_snapshot *out)
 
 /* ---- the start */
 
-static enum err begin(struct shelf *s, const struct graph *g, struct why *why)
+static enum err begin(struct archive *s, const struct graph *g, struct why *why)
 {
 	struct hash *states = alloc_must_zero(g->n_shards, sizeof *states);
 	enum err err = shardfile_start(&s->files, g, s->spec, NULL, states, why);
@@ -62,10 +62,10 @@ static enum err begin(struct shelf *s, const struct graph *g, struct why *why)
 	return err;
 }
 
-enum err shelf_open(struct shelf *s, const struct spec *spec, const struct graph *g,
+enum err archive_open(struct archive *s, const struct spec *spec, const struct graph *g,
 	const char *dir, struct why *why)
 {
-	*s = (struct shelf){.spec = spec, .dir = alloc_must_strdup(dir)};
+	*s = (struct archive){.spec = spec, .dir = alloc_must_strdup(dir)};
 	s->state_dir = alloc_must_printf("%s/state", dir);
 	char *blobs = alloc_must_printf("%s/blobs", dir);
 	enum err err = exchange_find(spec, &s->exchange, why);
@@ -82,7 +82,7 @@ enum err shelf_open(struct shelf *s, const struct spec *spec, const struct graph
 	return err ? err : begin(s, g, why);
 }
 
-void shelf_release(struct shelf *s)
+void archive_release(struct archive *s)
 {
 	for (size_t i = 0; i < s->n_records; i++)
 		shared_drop(s->records[i]);
@@ -91,14 +91,14 @@ void shelf_release(struct shelf *s)
 	blob_close(s->blobs);
 	free(s->state_dir);
 	free(s->dir);
-	*s = (struct shelf){0};
+	*s = (struct archive){0};
 }
 
 /* ---- a round */
 
 /* The record stays in memory; what lies on disk for it and of the contributions is not needed any
  * more. */
-static enum err keep(struct shelf *s, const struct shelf_round *round, uint32_t shard,
+static enum err keep(struct archive *s, const struct archive_round *round, uint32_t shard,
 	struct closing_out *out, struct why *why)
 {
 	enum err err = ledger_append(s->ledger, &out->entry, why);
@@ -113,8 +113,8 @@ static enum err keep(struct shelf *s, const struct shelf_round *round, uint32_t 
 	return ERR_OK;
 }
 
-enum err shelf_close(
-	struct shelf *s, const struct shelf_round *round, struct shelf_sum *sum, struct why *why)
+enum err archive_close(struct archive *s, const struct archive_round *round,
+	struct archive_sum *sum, struct why *why)
 {
 	struct closing closing = {.files = &s->files,
 		.blobs = s->blobs,
@@ -124,7 +124,7 @@ enum err shelf_close(
 		.round = round->round};
 	struct ledger_head at = closing.parent;
 	enum err err = ERR_OK;
-	*sum = (struct shelf_sum){0};
+	*sum = (struct archive_sum){0};
 	for (uint32_t i = 0; !err && i < s->files.n_shards; i++) {
 		const struct closing_job job = {i, round->counts[i], round->inputs[i]};
 		struct closing_out out = {0};
@@ -144,17 +144,17 @@ enum err shelf_close(
 	return err;
 }
 
-bool shelf_follows(const struct shelf *s, uint64_t sequence)
+bool archive_follows(const struct archive *s, uint64_t sequence)
 {
 	return sequence >= s->base && sequence <= s->base + s->n_records;
 }
 
-struct shared *shelf_record(const struct shelf *s, uint64_t sequence)
+struct shared *archive_record(const struct archive *s, uint64_t sequence)
 {
 	return s->records[sequence - s->base - 1];
 }
 
-struct hash shelf_state(const struct shelf *s)
+struct hash archive_state(const struct archive *s)
 {
 	const uint32_t n = s->files.n_shards;
 	struct hash *states = alloc_must_zero(n, sizeof *states);
