@@ -470,7 +470,8 @@ static inline void *stage_peer(void *arg)
 
 static inline void stage_start_peer(struct stage *s)
 {
-	s->config = (struct member_config){.link = &s->joinlink,
+	s->config = (struct member_config){.share = 1,
+		.link = &s->joinlink,
 		.identity = &s->peer,
 		.dir = help_peer_path("peer"),
 		.name = "one",

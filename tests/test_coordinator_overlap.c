@@ -1,0 +1,254 @@
+/* The round machine where rounds overlap: nobody waits for anybody, streams go on from round to
+ * round, and no number is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "coordinator/budget.h"
+#include "coordinator/rounds.h"
+
+#define SHARDS 2
+#define SEQ 8
+#define LENGTH (10 * CLOCK_SECOND)
+
+static struct spec make_spec(double quorum)
+{
+	struct spec s = {0};
+	s.train = (struct spec_train){
+		.batch = 2, .micro_batch = 2, .seq = SEQ, .total_tokens = 1u << 30};
+	s.round = (struct spec_round){.mode = SPEC_timed,
+		.seconds = 10,
+		.peers_min = 1,
+		.quorum = quorum,
+		.overlap = true};
+	return s;
+}
+
+static struct rounds *start(const struct spec *spec)
+{
+	struct rounds_config c = {.spec = spec, .n_shards = SHARDS, .first_round = 1, .now = 1};
+	return rounds_new(&c);
+}
+
+static void join(struct rounds *r, uint32_t member, uint64_t now)
+{
+	rounds_on_joined(r, member, now);
+	rounds_on_linked(r, member, true, now);
+}
+
+static struct rounds_action expect(struct rounds *r, enum rounds_action_kind kind)
+{
+	struct rounds_action a = rounds_next(r);
+	assert_int_equal(a.kind, kind);
+	return a;
+}
+
+static void deliver(struct rounds *r, uint32_t member, uint64_t n, uint64_t now)
+{
+	for (int s = 0; s < SHARDS; s++)
+		assert_true(rounds_on_contribution(r, member, n, now));
+}
+
+static uint64_t begins(const struct rounds *r, uint32_t member)
+{
+	assert_true(rounds_member(r, member)->n_spans > 0);
+	return rounds_member(r, member)->spans[0].first;
+}
+
+static void the_next_round_opens_with_the_commit(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 2);
+	assert_int_equal(expect(r, ROUNDS_add_member).member, 1); /* with most of it left */
+	assert_true(rounds_member(r, 1)->seconds > 9.9);
+	uint64_t a = begins(r, 0), b = begins(r, 1);
+	deliver(r, 0, 6, LENGTH);
+	deliver(r, 1, 4, LENGTH + 1);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 10 * SEQ, LENGTH + 2);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 2);
+	assert_int_equal(begins(r, 0), a + 6); /* right behind what is listed */
+	assert_int_equal(begins(r, 1), b + 4);
+	assert_int_equal(rounds_member(r, 0)->state, MEMBER_working);
+	rounds_free(r);
+}
+
+static void a_stream_has_a_reserve(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	const struct rounds_member *m = rounds_member(r, 0);
+	for (uint64_t round = 1; round < 50; round++) {
+		uint64_t have = span_count(m->spans, m->n_spans);
+		assert_true(have <= budget_reserve(&spec, m->steps));
+		assert_true(have >= 2 * m->steps * spec.train.batch);
+		rounds_on_progress(r, 0, 1, 100, round * LENGTH - 5);
+		deliver(r, 0, m->steps * spec.train.batch, round * LENGTH);
+		expect(r, ROUNDS_close_round);
+		rounds_on_committed(r, round * SEQ, round * LENGTH + 1);
+		expect(r, ROUNDS_open_round);
+	}
+	rounds_free(r);
+}
+
+static void who_comes_late_in_a_round_waits_for_the_next(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, LENGTH * 9 / 10);
+	expect(r, ROUNDS_none);
+	assert_int_equal(rounds_member(r, 1)->state, MEMBER_ready);
+	deliver(r, 0, 6, LENGTH);
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 6 * SEQ, LENGTH + 2);
+	expect(r, ROUNDS_open_round);
+	assert_int_equal(rounds_member(r, 1)->state, MEMBER_working);
+	rounds_free(r);
+}
+
+/* A round that it did not reach goes on without it, and it keeps its data; the third time it is
+ * taken away. */
+static void who_is_late_sends_with_the_next_round(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(0.5);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 1);
+	expect(r, ROUNDS_add_member);
+	uint64_t first = begins(r, 1), now = 1;
+	for (int late = 1; late <= 3; late++) {
+		now += LENGTH;
+		deliver(r, 0, 2, now);
+		now += 3 * LENGTH;
+		rounds_tick(r, now);
+		assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+		expect(r, ROUNDS_close_round);
+		rounds_on_committed(r, (uint64_t)late * SEQ, now);
+		expect(r, ROUNDS_open_round);
+		if (late < 3)
+			assert_int_equal(begins(r, 1), first);
+	}
+	assert_int_equal(rounds_member(r, 1)->state, MEMBER_syncing);
+	assert_int_equal(rounds_member(r, 1)->n_spans, 0);
+	size_t n;
+	const struct span *pool = rounds_pool(r, &n);
+	bool back = false;
+	for (size_t i = 0; i < n; i++)
+		back |= pool[i].first <= first && first < pool[i].last;
+	assert_true(back || begins(r, 0) <= first);
+	rounds_free(r);
+}
+
+/* ---- random events */
+
+#define MEMBERS 7
+
+struct world {
+	struct rounds *r;
+	uint64_t seed, draws, now, credited, closed;
+};
+
+static uint64_t draw(struct world *w, uint64_t below)
+{
+	return rng_below(w->seed, 1, w->draws++, below);
+}
+
+/* Listed + returned + handed out = all that was ever drawn from the cursor, each in one place. */
+static void account_balances(const struct world *w)
+{
+	size_t n;
+	const struct span *pool = rounds_pool(w->r, &n);
+	uint64_t sum = w->credited;
+	for (size_t i = 0; i < n; i++)
+		sum += pool[i].last - pool[i].first;
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		sum += span_count(rounds_member(w->r, i)->spans, rounds_member(w->r, i)->n_spans);
+	assert_int_equal(sum, rounds_cursor(w->r));
+}
+
+static void act(struct world *w)
+{
+	for (struct rounds_action a; (a = rounds_next(w->r)).kind != ROUNDS_none;) {
+		if (a.kind != ROUNDS_close_round)
+			continue;
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			if (rounds_member(w->r, i)->assigned)
+				w->credited += rounds_member(w->r, i)->sequences_in;
+		w->closed++;
+		rounds_on_committed(w->r, w->credited * SEQ, w->now);
+	}
+	account_balances(w);
+}
+
+static void random_event(struct world *w)
+{
+	uint32_t i = (uint32_t)draw(w, MEMBERS);
+	const struct rounds_member *m = rounds_member(w->r, i);
+	uint64_t all = span_count(m->spans, m->n_spans), some = all ? 1 + draw(w, all) : 1;
+	switch (draw(w, 8)) {
+	case 0: rounds_on_linked(w->r, i, draw(w, 2), w->now); break;
+	case 1:
+	case 2: rounds_on_at_head(w->r, i, w->now); break;
+	case 3:
+		draw(w, 3) ? rounds_on_lost(w->r, i, w->now) : rounds_on_gone(w->r, i, w->now);
+		break;
+	case 4: rounds_on_progress(w->r, i, draw(w, 9), (double)draw(w, 500), w->now); break;
+	case 5:
+	case 6:
+		for (int s = 0; s < SHARDS; s++)
+			(void)rounds_on_contribution(w->r, i, some, w->now);
+		break;
+	default: w->now += draw(w, LENGTH); rounds_tick(w->r, w->now);
+	}
+}
+
+static void random_events_lose_no_number(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct spec spec = make_spec(seed % 2 ? 1 : 0.5);
+		struct world w = {.r = start(&spec), .seed = seed, .now = 1};
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			rounds_on_joined(w.r, i, 1);
+		for (int i = 0; i < 6000; i++) {
+			random_event(&w);
+			act(&w);
+		}
+		assert_true(w.closed > 20);
+		rounds_free(w.r);
+	}
+}
+
+int main(void)
+{
+	struct why why;
+	if (log_select("0", &why))
+		return 1;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_next_round_opens_with_the_commit),
+		cmocka_unit_test(a_stream_has_a_reserve),
+		cmocka_unit_test(who_comes_late_in_a_round_waits_for_the_next),
+		cmocka_unit_test(who_is_late_sends_with_the_next_round),
+		cmocka_unit_test(random_events_lose_no_number),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
