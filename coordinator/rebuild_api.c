@@ -138,7 +138,7 @@ static const struct https_route routes[] = {
 	{"GET", "/*", 0, get_rest},
 };
 
-const struct https_route *rebuild_routes(size_t *n)
+const struct https_route *rebuild_api_routes(size_t *n)
 {
 	*n = sizeof routes / sizeof *routes;
 	return routes;

@@ -88,7 +88,7 @@ enum err rebuild_open_https(struct rebuild *r, struct why *why)
 	snprintf(bind, sizeof bind, "%s:%u", r->config->address, r->config->port);
 	c.bind = bind;
 	c.tls = r->run.keys.tls;
-	c.routes = rebuild_routes(&c.n_routes);
+	c.routes = rebuild_api_routes(&c.n_routes);
 	c.arg = r;
 	return https_server_new(r->base, &c, &r->https, why);
 }

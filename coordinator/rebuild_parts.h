@@ -84,7 +84,7 @@ enum err rebuild_open_work(struct rebuild *r, struct why *why) MUST_CHECK;
 enum err rebuild_open_link(struct rebuild *r, struct why *why) MUST_CHECK;
 enum err rebuild_open_https(struct rebuild *r, struct why *why) MUST_CHECK;
 /* rebuild_api.c */
-const struct https_route *rebuild_routes(size_t *n);
+const struct https_route *rebuild_api_routes(size_t *n);
 /* rebuild.c: a newer roster was shown; takes both. */
 void rebuild_roster(struct rebuild *r, struct roster *roster, char *text);
 /* rebuild_write.c: into the store of the run, then opens it as serve would, which makes every shard

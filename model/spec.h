@@ -42,7 +42,7 @@ struct spec_round {
 	uint32_t peers_min; /* the run waits below this number */
 	double quorum; /* share of the round's members that must be in before the grace window may
 			  close it; 1: all */
-	bool overlap; /* timed: training goes on while what was cut travels */
+	bool overlap;  /* timed: training goes on while what was cut travels */
 	uint32_t validate_every; /* rounds between validation losses; 0: never */
 	uint32_t snapshot_every; /* rounds between snapshots */
 };

@@ -499,7 +499,7 @@ enum err standing_apply(struct standing *s, const struct standing_record *record
 	free(open);
 	if (!e) {
 		s->moved = false;
-		standing_settle(s);
+		standing_follow_settle(s);
 		s->confirmed = ledger_at(s->ledger).sequence == head->sequence;
 	} else if (began) {
 		forget(s);

@@ -65,16 +65,17 @@ struct hash standing_state(const struct standing *s); /* of all shards of the re
  * to be handed over instead of cutting. */
 enum err standing_follow(
 	struct standing *s, const struct plan *plan, bool *cut, struct why *why) MUST_CHECK;
-bool standing_data_left(const struct standing *s); /* for another step */
-bool standing_uncut(const struct standing *s);     /* steps were made since the last cut */
+bool standing_follow_left(const struct standing *s);  /* for another step */
+bool standing_follow_uncut(const struct standing *s); /* steps were made since the last cut */
 /* step: since this plan came, from 0, for the learning rate. */
-enum err standing_go(struct standing *s, uint64_t step, double *loss, struct why *why) MUST_CHECK;
+enum err standing_follow_step(
+	struct standing *s, uint64_t step, double *loss, struct why *why) MUST_CHECK;
 /* Cuts all shards with all that was trained on and not listed.  After a failure it stands nowhere.
  */
-enum err standing_cut_on(struct standing *s, struct why *why) MUST_CHECK;
+enum err standing_follow_cut(struct standing *s, struct why *why) MUST_CHECK;
 /* The loss of G, whatever W is; as trainer_validate. */
-enum err standing_validate(struct standing *s, uint64_t max_windows, struct trainer_validation *out,
-	struct why *why) MUST_CHECK;
+enum err standing_follow_validate(struct standing *s, uint64_t max_windows,
+	struct trainer_validation *out, struct why *why) MUST_CHECK;
 
 /* What was cut last, and is not listed yet, is the answer to this very plan: hand it over again
  * instead of training. */

@@ -28,18 +28,18 @@ enum err standing_follow(struct standing *s, const struct plan *plan, bool *cut,
 	return ERR_OK;
 }
 
-bool standing_data_left(const struct standing *s)
+bool standing_follow_left(const struct standing *s)
 {
 	return s->following &&
 	       s->at + s->spec->train.batch <= span_count(s->plan.spans, s->plan.n_spans);
 }
 
-bool standing_uncut(const struct standing *s)
+bool standing_follow_uncut(const struct standing *s)
 {
 	return s->following && s->at > s->claimed;
 }
 
-enum err standing_go(struct standing *s, uint64_t step, double *loss, struct why *why)
+enum err standing_follow_step(struct standing *s, uint64_t step, double *loss, struct why *why)
 {
 	const double lr = standing_lr(s, &s->plan, step);
 	enum err e = standing_train(s, &s->plan, s->at, lr, loss, why);
@@ -48,7 +48,7 @@ enum err standing_go(struct standing *s, uint64_t step, double *loss, struct why
 	return e;
 }
 
-enum err standing_cut_on(struct standing *s, struct why *why)
+enum err standing_follow_cut(struct standing *s, struct why *why)
 {
 	enum err e = standing_cut(s, &s->plan, s->at / s->spec->train.batch, why);
 	if (!e)
@@ -57,7 +57,7 @@ enum err standing_cut_on(struct standing *s, struct why *why)
 }
 
 /* Records were applied: what they list is done with, what they do not travels with the next cut. */
-void standing_settle(struct standing *s)
+void standing_follow_settle(struct standing *s)
 {
 	if (!s->following)
 		return;
@@ -71,7 +71,7 @@ void standing_settle(struct standing *s)
 	s->moved = s->at > 0;
 }
 
-enum err standing_validate(
+enum err standing_follow_validate(
 	struct standing *s, uint64_t max_windows, struct trainer_validation *out, struct why *why)
 {
 	if (!s->following) /* W is G */

@@ -48,7 +48,7 @@ enum err standing_place(
 /* One inner step on the batch that begins at this place of the plan's data. */
 enum err standing_train(struct standing *s, const struct plan *plan, uint64_t first, double lr,
 	double *loss, struct why *why) MUST_CHECK;
-void standing_settle(struct standing *s); /* after records were applied */
+void standing_follow_settle(struct standing *s); /* after records were applied */
 
 /* One file of the series: G as "param.N" and "momentum.N", the moments, the feedback, and
  * "contribution.N" of what is in flight.  W is not in it: it is G, or what was cut. */

@@ -177,7 +177,7 @@ static enum err validate(struct worker *w, const struct job *job, struct why *wh
 {
 	struct worker_result *r = result_new(WORKER_validated, job);
 	r->round = job->plan.parent.round;
-	enum err e = standing_validate(w->standing, w->windows, &r->validation, why);
+	enum err e = standing_follow_validate(w->standing, w->windows, &r->validation, why);
 	if (e)
 		worker_result_free(r);
 	else
@@ -380,7 +380,7 @@ static enum err cut_all(struct worker *w, struct why *why)
 {
 	struct follow *f = &w->follow;
 	standing_keep(w->standing, atomic_load(&w->k));
-	enum err e = standing_cut_on(w->standing, why);
+	enum err e = standing_follow_cut(w->standing, why);
 	if (e)
 		return e;
 	f->cut = f->in_flight = true;
@@ -397,7 +397,7 @@ static enum err step_on(struct worker *w, struct why *why)
 	struct work *work = &w->follow.work;
 	const uint64_t began = clock_now_ns();
 	double loss;
-	enum err e = standing_go(w->standing, work->steps, &loss, why);
+	enum err e = standing_follow_step(w->standing, work->steps, &loss, why);
 	if (e)
 		return e;
 	work->steps++;
@@ -418,8 +418,8 @@ static uint64_t patience(const struct worker *w)
 	if (!f->job)
 		return UINT64_MAX;
 	const uint64_t now = clock_now_ns();
-	const bool more = standing_data_left(w->standing),
-		   uncut = !f->cut && standing_uncut(w->standing);
+	const bool more = standing_follow_left(w->standing),
+		   uncut = !f->cut && standing_follow_uncut(w->standing);
 	uint64_t until = more ? f->rest_ns : UINT64_MAX;
 	if (uncut && (!more || f->due_ns < until))
 		until = more ? f->due_ns : 0;
@@ -435,8 +435,8 @@ static void follow(struct worker *w)
 		end_follow(w);
 		return;
 	}
-	const bool more = standing_data_left(w->standing);
-	if (!f->cut && standing_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
+	const bool more = standing_follow_left(w->standing);
+	if (!f->cut && standing_follow_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
 		e = cut_all(w, &why);
 	else if (more && clock_now_ns() >= f->rest_ns)
 		e = step_on(w, &why);

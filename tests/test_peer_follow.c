@@ -46,8 +46,8 @@ static void go(struct one *o, int steps)
 {
 	for (int i = 0; i < steps; i++) {
 		double loss;
-		assert_true(standing_data_left(o->s));
-		fine(standing_go(o->s, o->step++, &loss, &why));
+		assert_true(standing_follow_left(o->s));
+		fine(standing_follow_step(o->s, o->step++, &loss, &why));
 	}
 }
 
@@ -107,9 +107,9 @@ static void every_step_counts_once(void **state)
 	const uint64_t start = o.plan.spans[0].first;
 	for (int round = 0; round < 4; round++) {
 		go(&o, 3);
-		assert_true(standing_uncut(o.s));
-		fine(standing_cut_on(o.s, &why));
-		assert_false(standing_uncut(o.s));
+		assert_true(standing_follow_uncut(o.s));
+		fine(standing_follow_cut(o.s, &why));
+		assert_false(standing_follow_uncut(o.s));
 		/* after the first round two steps of the time in which the last cut travelled */
 		uint64_t n = said(&o, &first), steps = round ? 5 : 3;
 		assert_int_equal(n, steps * batch);
@@ -130,7 +130,7 @@ static void every_step_counts_once(void **state)
 		assert_int_equal(standing_listed(o.s), listed * o.p.spec->train.seq);
 		plan_on(&o, n, &cut);
 		assert_false(cut);
-		assert_true(standing_uncut(o.s)); /* the two steps */
+		assert_true(standing_follow_uncut(o.s)); /* the two steps */
 	}
 	end(&o);
 }
@@ -144,12 +144,12 @@ static void what_is_late_travels_with_the_next_cut(void **state)
 	begin(&o);
 	const uint64_t batch = o.p.spec->train.batch, start = o.plan.spans[0].first;
 	go(&o, 3);
-	fine(standing_cut_on(o.s, &why));
+	fine(standing_follow_cut(o.s, &why));
 	close_round(&o, false);
 	assert_int_equal(standing_listed(o.s), 0);
 	plan_on(&o, 0, &cut);
 	go(&o, 1);
-	fine(standing_cut_on(o.s, &why));
+	fine(standing_follow_cut(o.s, &why));
 	assert_int_equal(said(&o, &first), 4 * batch);
 	assert_int_equal(first, start);
 	close_round(&o, true);
@@ -167,7 +167,7 @@ static void data_that_is_taken_away_is_dropped(void **state)
 	go(&o, 3);
 	help_peer_plans(&o.p, 6, &o.plan, 1); /* fresh ones */
 	fine(standing_follow(o.s, &o.plan, &cut, &why));
-	assert_false(standing_uncut(o.s));
+	assert_false(standing_follow_uncut(o.s));
 	float *w = working(&o);
 	assert_memory_equal(
 		w, replica_params(o.p.replica, 0), replica_count(o.p.replica, 0) * sizeof *w);
@@ -184,22 +184,22 @@ static void an_answer_in_flight_is_given_again(void **state)
 	bool cut = false;
 	begin(&o);
 	go(&o, 3);
-	fine(standing_cut_on(o.s, &why));
+	fine(standing_follow_cut(o.s, &why));
 	fine(standing_save(o.s, &why));
 	go(&o, 1);
 	fine(standing_follow(o.s, &o.plan, &cut, &why));
 	assert_true(cut);
-	assert_true(standing_uncut(o.s));
+	assert_true(standing_follow_uncut(o.s));
 	o.s = help_peer_again(&o.p, o.s, 1, "a");
 	fine(standing_follow(o.s, &o.plan, &cut, &why));
 	assert_true(cut);
-	assert_false(standing_uncut(o.s)); /* the step after the cut died with the process */
+	assert_false(standing_follow_uncut(o.s)); /* the step after the cut died with the process */
 	go(&o, 2);
 	close_round(&o, true);
 	assert_int_equal(standing_listed(o.s), 3 * o.p.spec->train.batch * o.p.spec->train.seq);
 	plan_on(&o, 3 * o.p.spec->train.batch, &cut);
 	go(&o, 1);
-	fine(standing_cut_on(o.s, &why));
+	fine(standing_follow_cut(o.s, &why));
 	assert_int_equal(said(&o, &first), 3 * o.p.spec->train.batch);
 	end(&o);
 }
@@ -211,10 +211,10 @@ static void the_loss_is_that_of_the_replica(void **state)
 	struct one o;
 	struct trainer_validation before, after;
 	begin(&o);
-	fine(standing_validate(o.s, 3, &before, &why));
+	fine(standing_follow_validate(o.s, 3, &before, &why));
 	go(&o, 5);
 	float *w = working(&o);
-	fine(standing_validate(o.s, 3, &after, &why));
+	fine(standing_follow_validate(o.s, 3, &after, &why));
 	assert_true(before.per_byte == after.per_byte);
 	float *again = working(&o);
 	assert_memory_equal(w, again, replica_count(o.p.replica, 0) * sizeof *w);

@@ -15,8 +15,8 @@
 
 #define EACH "\"speed\":400,\"up\":20,\"down\":100,\"rtt_ms\":40"
 #define TIMED \
-	"round.mode=timed", "round.overlap=false", "round.steps=null", "round.seconds=5", "round.quorum=0.6", \
-		"train.total_tokens=40000"
+	"round.mode=timed", "round.overlap=false", "round.steps=null", "round.seconds=5", \
+		"round.quorum=0.6", "train.total_tokens=40000"
 
 struct outcome {
 	struct hash head;
