@@ -147,7 +147,7 @@ static void on_message(struct member *m, const struct link_event *e, uint64_t no
 		snprintf(m->parked_why, sizeof m->parked_why, "%s", e->header.body.park.reason);
 		break;
 	case MSG_end: on_end(m, now); break;
-	case MSG_want: member_want(m, e); break;
+	case MSG_want: member_shelf_want(m, e); break;
 	default: break; /* a newer coordinator may say more */
 	}
 }

@@ -124,7 +124,7 @@ void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
 void member_link_event(struct member *m, struct link_event *e, uint64_t now);
 void member_work_result(struct member *m, struct worker_result *r);
 
-/* What others may ask for (member_want.c). */
+/* What others may ask for (member_shelf.c). */
 void member_shelf_open(struct member *m);
 /* The event's payload is a verified head, or with NULL a roster. */
 void member_shelf_document(
@@ -132,7 +132,7 @@ void member_shelf_document(
 void member_shelf_record(struct member *m, const void *bytes, size_t n);
 void member_shelf_reached(struct member *m); /* a signed head; m->head */
 void member_shelf_chain(struct member *m, const struct link_event *e);
-void member_want(struct member *m, const struct link_event *e);
+void member_shelf_want(struct member *m, const struct link_event *e);
 
 /* A contribution was delivered, or a record came in. */
 void member_rate_object(struct member *m, const struct link_event *e, uint64_t now);

@@ -184,7 +184,7 @@ void shelf_reached(struct shelf *s, const struct ledger_head *head)
 		s->next_text = NULL;
 	}
 	if (head->round)
-		shelf_snapshot(
+		shelf_index_snapshot(
 			s, (head->round - 1) - (head->round - 1) % s->spec->round.snapshot_every);
 	if (fdatasync(s->chain.fd))
 		(void)file_why(&why, "write", "the shelf's chain", EIO);

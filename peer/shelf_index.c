@@ -230,7 +230,7 @@ static void add_picture(struct shelf *s, const struct shelf_picture *p)
 	remove_strays(s);
 }
 
-void shelf_snapshot(struct shelf *s, uint64_t round)
+void shelf_index_snapshot(struct shelf *s, uint64_t round)
 {
 	if (s->n_snapshots && s->snapshots[0].at.round >= round)
 		return;

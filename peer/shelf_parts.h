@@ -53,6 +53,6 @@ bool shelf_index_lists(const struct shelf *s, const struct hash *blob);
 void shelf_index_drop(struct shelf *s);
 /* The snapshot of a round out of the local state that was saved in it, if that is there and the
  * shelf has none of that round; then what lies before the older one is removed. */
-void shelf_snapshot(struct shelf *s, uint64_t round);
+void shelf_index_snapshot(struct shelf *s, uint64_t round);
 
 #endif

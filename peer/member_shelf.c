@@ -59,7 +59,7 @@ void member_shelf_chain(struct member *m, const struct link_event *e)
 		ask_chain(m);
 }
 
-void member_want(struct member *m, const struct link_event *e)
+void member_shelf_want(struct member *m, const struct link_event *e)
 {
 	struct shelf_object o = {0};
 	struct why why = {0};
