@@ -31,7 +31,11 @@ uint64_t budget_sequences(const struct spec *s, uint64_t steps)
 
 uint64_t budget_reserve(const struct spec *s, uint64_t steps)
 {
-	return budget_sequences(s, steps) + RESERVE * steps * s->train.batch;
+	uint64_t least = budget_sequences(s, steps),
+		 reserve = least + RESERVE * steps * s->train.batch,
+		 most = s->train.total_tokens / ROUNDS_LEAST / s->train.seq / s->train.batch *
+			s->train.batch;
+	return reserve < most ? reserve : least > most ? least : most;
 }
 
 void budget_held_up(struct budget_patience *p, uint64_t round)

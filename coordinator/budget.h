@@ -15,7 +15,7 @@ uint64_t budget_steps(const struct spec *s, double speed);
 /* Sequences to hand out for so many steps: timed rounds are ended by time, not by the data. */
 uint64_t budget_sequences(const struct spec *s, uint64_t steps);
 /* Where rounds overlap: what a stream holds at most, for this round and for those in which no plan
- * comes. */
+ * comes; not more than a small part of the run. */
 uint64_t budget_reserve(const struct spec *s, uint64_t steps);
 
 /* Rounds that wait for a member which is there and does not deliver cost everybody.  Each one

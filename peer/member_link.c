@@ -43,8 +43,10 @@ static void on_plan(struct member *m, const struct link_event *e)
 		progress_init(&m->progress,
 			(double)plan.ledger_tokens / (double)m->spec->train.total_tokens);
 	bool same = same_plan(&m->plan, &plan);
-	if (same && m->training)
-		return;                         /* said again after a reconnect */
+	/* Said again after a reconnect.  Where rounds overlap the answer may have been on its way.
+	 */
+	if (same && m->training && !m->spec->round.overlap)
+		return;
 	if (!same && !m->spec->round.overlap) { /* the round was opened anew */
 		worker_abandon(m->worker);
 		member_unpush(m);
