@@ -156,13 +156,26 @@ static void drop_member(struct hub *h, uint32_t number)
 	commit(h);
 }
 
+/* Where rounds overlap members keep what they have from one round to the next; round: the
+ * last one that is closed. */
+static void put_streams(struct hub *h, uint64_t round)
+{
+	store_plan_clear(h->run.store);
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		struct store_plan p = {.round = round, .member = i};
+		if (m && h->run.spec->round.overlap && (p.n_spans = stream_rest(m, p.spans)))
+			store_plan_add(h->run.store, &p);
+	}
+}
+
 static void abandon(struct hub *h)
 {
 	log_at(round, 2, "round %llu is abandoned: nobody is left in it",
 		(unsigned long long)rounds_round(h->rounds));
 	end_round(h);
 	store_begin(h->run.store);
-	store_plan_clear(h->run.store);
+	put_streams(h, run_head(&h->run).round);
 	store_contribution_clear(h->run.store);
 	put_numbers(h);
 	commit(h);
@@ -274,18 +287,6 @@ static struct store_round sum_up(
 		r.nats_per_byte =
 			r.nats_per_token * (double)text->tokens / (double)text->text_bytes;
 	return r;
-}
-
-/* Where rounds overlap members keep what they have from one round to the next. */
-static void put_streams(struct hub *h, uint64_t round)
-{
-	store_plan_clear(h->run.store);
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
-		struct store_plan p = {.round = round, .member = i};
-		if (m && h->run.spec->round.overlap && (p.n_spans = stream_rest(m, p.spans)))
-			store_plan_add(h->run.store, &p);
-	}
 }
 
 /* The one transaction that moves the run on. */

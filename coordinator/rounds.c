@@ -182,10 +182,24 @@ static void drop(struct rounds *r, uint32_t member, uint64_t now)
 		move(r, member, MEMBER_syncing, now);
 }
 
-static void finish_round(struct rounds *r, uint32_t n_in)
+/* Where rounds overlap: what the ledger says now is on its way to it; it need not stop for that. */
+static void go_on(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = &r->members.at[member];
+	m->n_spans = stream_rest(m, m->spans);
+	m->assigned = m->was_in = m->near = false;
+	if (m->state == MEMBER_in || m->state == MEMBER_working) {
+		move(r, member, MEMBER_syncing, now);
+		move(r, member, MEMBER_ready, now);
+	}
+}
+
+static void finish_round(struct rounds *r, uint32_t n_in, uint64_t now)
 {
 	if (!n_in) {
 		enter(r, ROUNDS_waiting);
+		for (uint32_t i = 0; i < r->members.n && r->spec->round.overlap; i++)
+			go_on(r, i, now); /* who is late is asked again */
 		push(r, ROUNDS_abandon, 0);
 		return;
 	}
@@ -218,7 +232,7 @@ static void check_close(struct rounds *r, uint64_t now)
 		left--;
 	}
 	if (!left)
-		finish_round(r, in);
+		finish_round(r, in, now);
 }
 
 static void check_finish(struct rounds *r, uint64_t now)
@@ -372,14 +386,13 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	if (!sequences || sequences > span_count(m->spans, m->n_spans) ||
 		(m->shards_in && sequences != m->sequences_in))
 		return false;
-	double since = clock_seconds(now - m->counted_ns);
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
 	if (++m->shards_in == r->n_shards) {
 		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
 		/* It ran out of sequences before the time was up: it can do at least this much. */
-		double seconds =
-			r->spec->round.overlap ? since : clock_seconds(now - r->waits.opened_ns);
+		double seconds = clock_seconds(
+			now - (r->spec->round.overlap ? m->counted_ns : r->waits.opened_ns));
 		if (seconds > 0 && (double)m->tokens_in / seconds > m->speed)
 			m->speed = (double)m->tokens_in / seconds;
 		budget_delivered(&m->patience);
@@ -389,18 +402,6 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 		check(r, now);
 	}
 	return true;
-}
-
-/* What the ledger says now is on its way to it; it need not stop for that. */
-static void go_on(struct rounds *r, uint32_t member, uint64_t now)
-{
-	struct rounds_member *m = &r->members.at[member];
-	m->n_spans = stream_rest(m, m->spans);
-	m->assigned = m->was_in = m->near = false;
-	if (m->state == MEMBER_in || m->state == MEMBER_working) {
-		move(r, member, MEMBER_syncing, now);
-		move(r, member, MEMBER_ready, now);
-	}
 }
 
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)

@@ -41,7 +41,8 @@ void rounds_restored(struct rounds *r, uint64_t now);
 void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now); /* is on the roster */
 void rounds_on_linked(
 	struct rounds *r, uint32_t member, bool at_head, uint64_t now); /* said hello */
-/* Linked and only a round or two behind: the next round waits a moment for it. */
+/* Linked and only a round or two behind: the next round waits a moment for it, where it must
+ * wait for anybody at all. */
 void rounds_on_near(struct rounds *r, uint32_t member, uint64_t now);
 void rounds_on_at_head(
 	struct rounds *r, uint32_t member, uint64_t now); /* reported the newest state */

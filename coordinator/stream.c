@@ -10,7 +10,7 @@ void stream_fill(const struct spec *s, struct spanpool *pool, struct rounds_memb
 	uint64_t have = span_count(m->spans, m->n_spans), want = budget_sequences(s, m->steps);
 	if (s->round.overlap) {
 		uint64_t most = budget_reserve(s, m->steps), more = have ? PIECE * want : most;
-		if (have >= most / 2) /* in few large pieces: a stream has not many spans */
+		if (have >= want && have >= most / 2) /* in few large pieces: a stream has not many spans */
 			return;
 		want = have + more < most ? have + more : most;
 	}

@@ -109,6 +109,7 @@ static void train(struct member *m)
 {
 	m->plan_waits = false;
 	m->training = true;
+	m->starved = false;
 	m->parked = false;
 	m->delivered = m->refused = 0;
 	m->status.round = m->plan.round;

@@ -108,7 +108,7 @@ static void derive(const struct member *m, struct shown *v)
 		show_start(m, v);
 	} else if (m->applying && !(m->training && m->spec->round.overlap)) {
 		set(v, shoal_state_applying, "applying");
-	} else if (m->training) {
+	} else if (m->training && !m->starved) {
 		bool working = m->plan.steps > 0;
 		set(v, working ? shoal_state_working : shoal_state_validating,
 			working ? "working" : "validating");
@@ -116,7 +116,9 @@ static void derive(const struct member *m, struct shown *v)
 			say(v, "working on without a link: %.200s", m->unlinked_why);
 	} else if (!m->linked) {
 		set(v, shoal_state_syncing, "syncing");
-		say(v, "no link to the coordinator: %.200s", m->unlinked_why);
+		say(v, "%sno link to the coordinator: %.180s",
+			m->starved ? "all data that was given ahead is trained on, and " : "",
+			m->unlinked_why);
 	} else if (m->ahead || m->target.sequence > m->head.sequence) {
 		show_behind(m, v);
 	} else {

@@ -142,6 +142,10 @@ void member_work_result(struct member *m, struct worker_result *r)
 		figures(m, r);
 		member_rate_cut(m);
 		break;
+	case WORKER_starved:
+		figures(m, r);
+		m->starved = true;
+		break;
 	case WORKER_trained:
 		m->training = false;
 		figures(m, r);

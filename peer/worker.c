@@ -1,6 +1,4 @@
-#include "peer/worker.h"
-#include <pthread.h>
-#include <stdatomic.h>
+#include "peer/worker_parts.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,55 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "peer/throttle.h"
 
 #define REST_SLICE (100 * CLOCK_MS)
 #define PROGRESS_EVERY (250 * CLOCK_MS)
-
-struct job {
-	struct mail mail; /* kind: enum worker_job_kind */
-	char *path;
-	struct ledger_head head;
-	struct plan plan;
-	uint64_t ticket; /* of a training job: abandoned when worker->abandoned has reached it */
-	struct standing_record *records;
-	size_t n;
-	const struct roster *roster;
-};
-
-/* One training job at work. */
-struct work {
-	const struct job *job;
-	uint64_t begin_ns, told_ns, steps;
-	double loss; /* sum over the steps */
-};
-
-/* Training by the last plan, where rounds overlap.  The thread's. */
-struct follow {
-	struct job *job; /* NULL: not training */
-	bool cut;        /* the plan's time is up, and its contribution handed over */
-	uint64_t due_ns; /* of the next cut, or of the last */
-	uint64_t cut_ns, saved_ns, save_took_ns;
-	bool in_flight;
-	uint64_t rest_ns; /* training rests until then */
-	struct work work; /* since the plan came */
-};
-
-struct worker {
-	const struct spec *spec;
-	struct standing *standing;
-	struct mailbox *jobs, *results;
-	uint64_t windows;
-	pthread_t thread;
-	struct follow follow;
-	struct throttle throttle;
-	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
-	bool save_failed, unsaved;
-	bool save_last; /* set before stop */
-	atomic_bool stop;
-	atomic_ullong tickets, abandoned;
-	atomic_uint k; /* of the next cut */
-};
 
 /* ---- results */
 
@@ -73,7 +25,7 @@ void worker_result_free(struct worker_result *r)
 		drop_result(&r->mail);
 }
 
-static struct worker_result *result_new(enum worker_result_kind kind, const struct job *job)
+struct worker_result *worker_result_new(enum worker_result_kind kind, const struct job *job)
 {
 	struct worker_result *r = alloc_must_zero(1, sizeof *r);
 	r->mail.kind = (int)kind;
@@ -83,9 +35,9 @@ static struct worker_result *result_new(enum worker_result_kind kind, const stru
 	return r;
 }
 
-static void tell_failed(struct worker *w, const struct job *job, const struct why *why)
+void worker_tell_failed(struct worker *w, const struct job *job, const struct why *why)
 {
-	struct worker_result *r = result_new(WORKER_failed, job);
+	struct worker_result *r = worker_result_new(WORKER_failed, job);
 	r->why = *why;
 	mailbox_put(w->results, &r->mail);
 }
@@ -111,7 +63,7 @@ static struct job *job_new(enum worker_job_kind kind)
 }
 
 /* Asked by the trainer between micro-batches. */
-static bool unwanted(void *arg)
+bool worker_unwanted(void *arg)
 {
 	const struct worker *w = arg;
 	return atomic_load(&w->stop) || (w->ticket && atomic_load(&w->abandoned) >= w->ticket);
@@ -119,7 +71,7 @@ static bool unwanted(void *arg)
 
 static void tell_place(struct worker *w, const struct job *job, enum worker_result_kind kind)
 {
-	struct worker_result *r = result_new(kind, job);
+	struct worker_result *r = worker_result_new(kind, job);
 	r->head = standing_head(w->standing);
 	r->state = standing_state(w->standing);
 	r->confirmed = standing_confirmed(w->standing);
@@ -131,7 +83,7 @@ static void tell_place(struct worker *w, const struct job *job, enum worker_resu
 }
 
 /* A peer whose disk is full trains on: only its resuming suffers. */
-static void save(struct worker *w)
+void worker_save(struct worker *w)
 {
 	struct why why;
 	bool failed = standing_save(w->standing, &why) != ERR_OK;
@@ -148,7 +100,7 @@ static void do_start(struct worker *w, struct job *job)
 	enum err e = job->path ? standing_begin(w->standing, job->path, &job->head, &why)
 			       : standing_resume(w->standing, &why);
 	if (e)
-		tell_failed(w, job, &why);
+		worker_tell_failed(w, job, &why);
 	else
 		tell_place(w, job, WORKER_started);
 }
@@ -159,7 +111,7 @@ static void do_apply(struct worker *w, struct job *job)
 	size_t len;
 	const bool cut_saved = standing_sent(w->standing, 0, &len) && !w->save_failed;
 	if (standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why)) {
-		tell_failed(w, job, &why);
+		worker_tell_failed(w, job, &why);
 		return;
 	}
 	if (w->follow.job) {
@@ -169,13 +121,13 @@ static void do_apply(struct worker *w, struct job *job)
 	/* From a saved cut the ledger leads here again, to the bit: one state a round is enough. */
 	w->unsaved = true;
 	if (!cut_saved && standing_confirmed(w->standing))
-		save(w);
+		worker_save(w);
 	tell_place(w, job, WORKER_applied);
 }
 
-static enum err validate(struct worker *w, const struct job *job, struct why *why)
+enum err worker_validate(struct worker *w, const struct job *job, struct why *why)
 {
-	struct worker_result *r = result_new(WORKER_validated, job);
+	struct worker_result *r = worker_result_new(WORKER_validated, job);
 	r->round = job->plan.parent.round;
 	enum err e = standing_follow_validate(w->standing, w->windows, &r->validation, why);
 	if (e)
@@ -185,9 +137,9 @@ static enum err validate(struct worker *w, const struct job *job, struct why *wh
 	return e;
 }
 
-static void tell_figures(struct worker *w, const struct work *work, enum worker_result_kind kind)
+void worker_tell_figures(struct worker *w, const struct work *work, enum worker_result_kind kind)
 {
-	struct worker_result *r = result_new(kind, work->job);
+	struct worker_result *r = worker_result_new(kind, work->job);
 	double seconds = clock_seconds(clock_now_ns() - work->begin_ns);
 	double tokens = (double)(work->steps * spec_step_tokens(w->spec));
 	r->steps = work->steps;
@@ -201,7 +153,7 @@ static bool go_on(struct worker *w, const struct work *work)
 	const struct plan *plan = &work->job->plan;
 	const uint64_t batch = w->spec->train.batch;
 	bool data_left = (work->steps + 1) * batch <= span_count(plan->spans, plan->n_spans);
-	if (!data_left || unwanted(w))
+	if (!data_left || worker_unwanted(w))
 		return false;
 	/* A timed plan's steps are a promise of speed, not a limit: data and time end it. */
 	if (plan->seconds <= 0)
@@ -209,40 +161,37 @@ static bool go_on(struct worker *w, const struct work *work)
 	return !work->steps || clock_seconds(clock_now_ns() - work->begin_ns) < plan->seconds;
 }
 
-/* Of the share that training may not take. */
-static void rest(struct worker *w, uint64_t began)
+uint64_t worker_stepped(struct worker *w, struct work *work, double loss, uint64_t began_ns)
 {
-	const uint64_t now = clock_now_ns(),
-		       until = now + throttle_wait(&w->throttle, now, now - began);
-	for (uint64_t at = now; at < until && !unwanted(w); at = clock_now_ns()) {
-		uint64_t left = until - at < REST_SLICE ? until - at : REST_SLICE;
-		nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
+	const uint64_t now = clock_now_ns();
+	w->unsaved = false; /* what was applied is not where W is any more */
+	work->steps++;
+	work->loss += loss;
+	trace_event("step", "{s:I, s:I, s:f}", "round", (json_int_t)work->job->plan.round, "step",
+		(json_int_t)work->steps, "loss", loss);
+	if (now - work->told_ns >= PROGRESS_EVERY) {
+		work->told_ns = now;
+		worker_tell_figures(w, work, WORKER_progress);
 	}
+	return now + throttle_wait(&w->throttle, now, now - began_ns);
 }
 
 static enum err step(struct worker *w, struct work *work, struct why *why)
 {
-	const struct plan *plan = &work->job->plan;
-	double loss, lr = standing_lr(w->standing, plan, work->steps);
 	const uint64_t began = clock_now_ns();
-	enum err e = standing_step(w->standing, plan, work->steps, &loss, why);
+	double loss;
+	enum err e = standing_step(w->standing, &work->job->plan, work->steps, &loss, why);
 	if (e)
 		return e;
-	w->unsaved = false; /* what was applied is not where W is any more */
-	work->steps++;
-	work->loss += loss;
-	rest(w, began);
-	trace_event("step", "{s:I, s:I, s:f, s:f}", "round", (json_int_t)plan->round, "step",
-		(json_int_t)work->steps, "loss", loss, "lr", lr);
-	if (clock_now_ns() - work->told_ns >= PROGRESS_EVERY) {
-		work->told_ns = clock_now_ns();
-		tell_figures(w, work, WORKER_progress);
+	const uint64_t until = worker_stepped(w, work, loss, began);
+	for (uint64_t at = clock_now_ns(); at < until && !worker_unwanted(w); at = clock_now_ns()) {
+		uint64_t left = until - at < REST_SLICE ? until - at : REST_SLICE;
+		nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
 	}
 	return ERR_OK;
 }
 
-/* ERR_nomem: what was not handed over stays sealed, and is given again with the next plan. */
-static enum err hand_over(struct worker *w, const struct job *job, struct why *why)
+enum err worker_hand_over(struct worker *w, const struct job *job, struct why *why)
 {
 	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
 		size_t len = 0;
@@ -252,7 +201,7 @@ static enum err hand_over(struct worker *w, const struct job *job, struct why *w
 			return err_why(why, ERR_nomem, "no memory for the contribution of shard %u",
 				shard);
 		memcpy(bytes, sent, len);
-		struct worker_result *r = result_new(WORKER_contribution, job);
+		struct worker_result *r = worker_result_new(WORKER_contribution, job);
 		r->shard = shard;
 		r->bytes = bytes;
 		r->len = len;
@@ -266,12 +215,12 @@ static enum err train(struct worker *w, struct work *work, struct why *why)
 	const struct job *job = work->job;
 	enum err e = standing_ready(w->standing, &job->plan, why);
 	if (!e && job->plan.validate)
-		e = validate(w, job, why);
+		e = worker_validate(w, job, why);
 	work->begin_ns = clock_now_ns();
 	w->ticket = job->ticket;
 	while (!e && go_on(w, work))
 		e = step(w, work, why);
-	if (e == ERR_interrupted || (!e && unwanted(w))) {
+	if (e == ERR_interrupted || (!e && worker_unwanted(w))) {
 		work->steps = 0;
 	} else if (!e && work->steps) {
 		standing_keep(w->standing, atomic_load(&w->k));
@@ -290,195 +239,55 @@ static void do_train(struct worker *w, struct job *job)
 	if (atomic_load(&w->abandoned) >= job->ticket) {
 		/* nobody waits for it any more */
 	} else if (standing_answers(w->standing, &job->plan)) {
-		e = hand_over(w, job, &why);
+		e = worker_hand_over(w, job, &why);
 	} else {
 		e = train(w, &work, &why);
 		if (!e && work.steps) {
-			save(w);
-			e = hand_over(w, job, &why);
+			worker_save(w);
+			e = worker_hand_over(w, job, &why);
 		}
 	}
 	if (e) {
-		tell_failed(w, job, &why);
+		worker_tell_failed(w, job, &why);
 		return;
 	}
-	tell_figures(w, &work, WORKER_trained);
+	worker_tell_figures(w, &work, WORKER_trained);
 }
 
-/* ---- training on while rounds come and go */
-
-static void end_follow(struct worker *w)
-{
-	if (w->follow.job)
-		drop_job(&w->follow.job->mail);
-	w->follow = (struct follow){
-		.saved_ns = w->follow.saved_ns, .save_took_ns = w->follow.save_took_ns};
-	w->ticket = 0;
-}
-
-/* The next cut comes a round after the last one, so that a round is not longer by the way that the
- * plan has to the peers; late plans make it later. */
-static uint64_t next_due(const struct follow *f, const struct plan *plan, uint64_t now)
-{
-	uint64_t length = (uint64_t)(plan->seconds * (double)CLOCK_SECOND);
-	if (!f->due_ns || f->due_ns + length < now)
-		return now + (f->due_ns ? 0 : length);
-	return f->due_ns + length < now + length ? f->due_ns + length : now + length;
-}
-
-/* Takes the job over.  False: it was not begun, for the cause in why if that has a code. */
-static bool begin_follow(struct worker *w, struct job *job, struct why *why)
-{
-	struct follow *f = &w->follow;
-	const uint64_t now = clock_now_ns();
-	if (atomic_load(&w->abandoned) >= job->ticket)
-		return false;
-	bool same = f->job && f->job->plan.round == job->plan.round, cut = false;
-	if (standing_follow(w->standing, &job->plan, &cut, why))
-		return false;
-	w->ticket = job->ticket;
-	if (job->plan.validate && validate(w, job, why))
-		return false;
-	if (cut && hand_over(w, job, why))
-		return false;
-	if (!same)
-		f->due_ns = next_due(f, &job->plan, now);
-	if (f->job)
-		drop_job(&f->job->mail);
-	f->job = job;
-	f->cut = cut;
-	f->work = (struct work){.job = job, .begin_ns = clock_now_ns()};
-	return true;
-}
-
-static void do_follow(struct worker *w, struct job *job)
-{
-	struct why why = {0};
-	if (begin_follow(w, job, &why))
-		return;
-	end_follow(w);
-	if (why.code && why.code != ERR_interrupted)
-		tell_failed(w, job, &why);
-	drop_job(&job->mail);
-}
-
-/* Saving costs time that training does not have: at most about a hundredth of it. */
-static void save_cut(struct worker *w)
-{
-	struct follow *f = &w->follow;
-	const uint64_t now = clock_now_ns();
-	/* what the shelf makes its snapshot of */
-	bool kept = standing_head(w->standing).round % w->spec->round.snapshot_every == 0;
-	if (!kept && f->saved_ns && now - f->saved_ns < 100 * f->save_took_ns)
-		return;
-	save(w);
-	f->saved_ns = clock_now_ns();
-	f->save_took_ns = f->saved_ns - now;
-}
-
-static enum err cut_all(struct worker *w, struct why *why)
-{
-	struct follow *f = &w->follow;
-	standing_keep(w->standing, atomic_load(&w->k));
-	enum err e = standing_follow_cut(w->standing, why);
-	if (e)
-		return e;
-	f->cut = f->in_flight = true;
-	f->cut_ns = clock_now_ns();
-	save_cut(w);
-	e = hand_over(w, f->job, why);
-	if (!e)
-		tell_figures(w, &f->work, WORKER_cut);
-	return e;
-}
-
-static enum err step_on(struct worker *w, struct why *why)
-{
-	struct work *work = &w->follow.work;
-	const uint64_t began = clock_now_ns();
-	double loss;
-	enum err e = standing_follow_step(w->standing, work->steps, &loss, why);
-	if (e)
-		return e;
-	work->steps++;
-	work->loss += loss;
-	const uint64_t now = clock_now_ns();
-	w->follow.rest_ns = now + throttle_wait(&w->throttle, now, now - began);
-	if (now - work->told_ns >= PROGRESS_EVERY) {
-		work->told_ns = now;
-		tell_figures(w, work, WORKER_progress);
-	}
-	return ERR_OK;
-}
-
-/* How long the thread may wait for jobs: not at all while there is something to train on. */
-static uint64_t patience(const struct worker *w)
-{
-	const struct follow *f = &w->follow;
-	if (!f->job)
-		return UINT64_MAX;
-	const uint64_t now = clock_now_ns();
-	const bool more = standing_follow_left(w->standing),
-		   uncut = !f->cut && standing_follow_uncut(w->standing);
-	uint64_t until = more ? f->rest_ns : UINT64_MAX;
-	if (uncut && (!more || f->due_ns < until))
-		until = more ? f->due_ns : 0;
-	return until == UINT64_MAX ? until : until > now ? until - now : 0;
-}
-
-static void follow(struct worker *w)
-{
-	struct follow *f = &w->follow;
-	struct why why = {0};
-	enum err e = ERR_OK;
-	if (unwanted(w)) {
-		end_follow(w);
-		return;
-	}
-	const bool more = standing_follow_left(w->standing);
-	if (!f->cut && standing_follow_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
-		e = cut_all(w, &why);
-	else if (more && clock_now_ns() >= f->rest_ns)
-		e = step_on(w, &why);
-	if (!e)
-		return;
-	if (e != ERR_interrupted)
-		tell_failed(w, f->job, &why);
-	end_follow(w);
-}
+/* ---- the thread */
 
 static void *run(void *arg)
 {
 	struct worker *w = arg;
 	while (!atomic_load(&w->stop)) {
-		uint64_t wait = patience(w);
+		uint64_t wait = worker_follow_patience(w);
 		struct mail *m = wait ? mailbox_wait(w->jobs, wait) : mailbox_take(w->jobs);
 		struct job *job = (struct job *)m;
 		if (!m) {
 			if (w->follow.job)
-				follow(w);
+				worker_follow_go(w);
 			continue;
 		}
 		if (!atomic_load(&w->stop)) {
 			switch ((enum worker_job_kind)m->kind) {
 			case WORKER_job_start:
-				end_follow(w);
+				worker_follow_end(w);
 				do_start(w, job);
 				break;
 			case WORKER_job_train:
-				end_follow(w);
+				worker_follow_end(w);
 				do_train(w, job);
 				break;
-			case WORKER_job_follow: do_follow(w, job); continue;
+			case WORKER_job_follow: worker_follow_begin(w, job); continue;
 			case WORKER_job_apply: do_apply(w, job); break;
 			case WORKER_job_stop: break;
 			}
 		}
 		drop_job(m);
 	}
-	end_follow(w);
+	worker_follow_end(w);
 	if (w->save_last && w->unsaved && standing_confirmed(w->standing))
-		save(w);
+		worker_save(w);
 	return NULL;
 }
 
@@ -495,7 +304,7 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 		.backend = config->backend,
 		.threads = config->threads,
 		.memory = config->memory,
-		.stop = unwanted,
+		.stop = worker_unwanted,
 		.arg = w};
 	enum err e = standing_new(&how, &w->standing, why);
 	if (e) {

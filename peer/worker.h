@@ -56,7 +56,8 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
 void worker_train(struct worker *w, const struct plan *plan);
 /* Where rounds overlap: train by this plan from now on, until another one comes or worker_abandon.
  * When its time is up all shards are cut and handed over; training goes on.  Results: validated
- * first if the plan asks, progress now and then, contribution for each shard, cut; or failed. */
+ * first if the plan asks, progress now and then, contribution for each shard, cut, starved when
+ * there is nothing left to train on; or failed. */
 void worker_follow(struct worker *w, const struct plan *plan);
 /* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
 void worker_keep(struct worker *w, uint32_t k);
@@ -74,6 +75,7 @@ enum worker_result_kind {
 	WORKER_progress,       /* round, steps, tokens_per_s, loss */
 	WORKER_contribution,   /* round, shard, bytes (take by setting NULL) */
 	WORKER_cut,            /* round, steps, tokens_per_s, loss: of what was handed over */
+	WORKER_starved,        /* the same; the plan's data is done, and what was cut handed over */
 	WORKER_trained,        /* round, steps, tokens_per_s, loss */
 	WORKER_validated,      /* round, validation */
 	WORKER_applied,        /* head, state, confirmed, listed, delay_ns */

@@ -57,8 +57,8 @@ settle() {
 up() {
 	[ -x "$emulator" ] || die "$emulator is not built: make wan, or name the build in SHOAL_BIN"
 	is_up && die "a bed named $name is up: wan.sh down, or another WAN_NAME"
-	file=$(bed "$1") || exit 1
-	nodes=$("$emulator" nodes "$file") || exit 1
+	file=$(bed "$1") || return 1
+	nodes=$("$emulator" nodes "$file") || return 1
 	why=$(allowed) || die "$why"
 	down
 	(umask 077 && mkdir -p "$state") && cp "$file" "$state/bed" || die "cannot write $state"
@@ -99,6 +99,9 @@ measure() {
 			trap 'down; exit 1' INT TERM
 			"$emulator" measure "$state/bed" "$name" "$profile" || failed=1
 			down
+		else
+			echo "wan: failed profile=$profile"
+			failed=1
 		fi
 	done
 	return $failed
