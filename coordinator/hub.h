@@ -14,6 +14,7 @@
 #include "coordinator/rounds.h"
 #include "coordinator/run.h"
 #include "model/manifest.h"
+#include "net/address.h"
 #include "net/link.h"
 
 struct event;
@@ -27,6 +28,7 @@ struct hub_member {
 	bool linked, changed; /* changed: pages have not heard of it */
 	uint64_t instance;
 	char version[STORE_NAME];
+	char address[ADDRESS_MAX]; /* where it gives to other peers; empty: it does not */
 	uint64_t sequence; /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
 	bool following; /* every record is sent to it: it is at the head or soon will be */
@@ -90,6 +92,7 @@ struct hub {
 	struct hub_pace pace[HUB_PACE];
 	uint32_t n_pace;
 	uint64_t refusals; /* all, ever */
+	uint32_t givers_told; /* how often members were told who gives */
 	uint64_t diverged; /* reports of another state than ours */
 	bool snapshot_due; /* one is being written */
 	bool ended;        /* the machine has finished */

@@ -9,15 +9,16 @@
 #include "net/joinlink.h"
 #include "net/roster.h"
 #include "peer/command.h"
+#include "peer/give.h"
 #include "peer/member.h"
 #include "peer/throttle.h"
 #include "peer/trainer.h"
 
 static struct {
-	const char *dir, *name, *backend;
+	const char *dir, *name, *backend, *listen;
 	int64_t threads, windows;
 	double share;
-	uint64_t memory;
+	uint64_t memory, give;
 } opt;
 
 static const struct option_row rows[] = {
@@ -35,6 +36,11 @@ static const struct option_row rows[] = {
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
+	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
+		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
+		"off"},
+	{"give", OPTION_rate, &opt.give, "30M", GIVE_RATE_LEAST, 1e12,
+		"with --listen: most bits a second for them, as in 30M"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -124,7 +130,9 @@ static enum err take_part(char *word, struct why *why)
 			.threads = (unsigned)opt.threads,
 			.share = opt.share,
 			.memory = opt.memory,
-			.windows = (uint64_t)opt.windows};
+			.windows = (uint64_t)opt.windows,
+			.listen = opt.listen,
+			.give = opt.give / 8};
 		e = member_run(&how, why);
 	}
 	identity_peer_release(&identity);

@@ -134,7 +134,9 @@ static void beat(struct member *m, const struct shown *v)
 		.steps = (uint32_t)m->status.steps,
 		.tokens = m->spec ? m->status.steps_done * spec_step_tokens(m->spec) : 0,
 		.tokens_per_s = (float)m->status.tokens_per_s,
-		.loss = (float)m->status.loss};
+		.loss = (float)m->status.loss,
+		.given = give_bytes(m->give),
+		.taken = m->taken};
 	snprintf(h.reason, sizeof h.reason, "%.199s", v->reason);
 	text_clean(h.reason);
 	if (!m->link || !memcmp(&h, &m->heartbeat, sizeof h))
@@ -170,6 +172,8 @@ static void write_status(struct member *m)
 		m->status.bytes_down = c.bytes_in;
 		m->status.bytes_up = c.bytes_out;
 	}
+	m->status.given = give_bytes(m->give);
+	m->status.taken = m->taken;
 	bool failed = statusfile_write(m->config->dir, &m->status, &why) != ERR_OK;
 	if (failed && !m->status_failed)
 		member_warn(m, "%s", why.text);
