@@ -14,7 +14,7 @@
 
 static char *list_path(const char *dir, uint64_t round)
 {
-	return alloc_must_printf("%s/snapshot-%012llu.pieces", dir, (unsigned long long)round);
+	return alloc_must_printf("%s/pieces-%012llu", dir, (unsigned long long)round);
 }
 
 /* The hash of each piece of the file, one after another. */
