@@ -150,7 +150,7 @@ $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
 define e2e_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
-	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o \
+	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o \
 	$(call link_objs,round)
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
