@@ -20,7 +20,7 @@
 
 #define WAIT 60
 #define DISK_BYTES "33554432"
-#define SHARE "0.2" /* of the time that a peer may compute: all of them are on this machine */
+#define SHARE "0.02" /* of the time that a peer may compute: all of them are on this machine */
 #define STOPPED_BY_USER 130
 
 static const char *clock_library;
