@@ -101,6 +101,11 @@ $(O)/tests/plugin_%.o: CFLAGS_dir = -fPIC
 $(O)/tests/plugin_%.so: $(O)/tests/plugin_%.o
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
 $(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
+# Goes into programs of any build, before what a sanitizer brings: so it has none.
+$(O)/tests/preload_%.so: tests/preload_%.c tests/help_%.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(filter-out -fsanitize%,$(CFLAGS_all)) -fPIC -shared -o $@ $<
+$(O)/tests/e2e_failures: | $(O)/tests/preload_faults.so
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
@@ -150,7 +155,7 @@ $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
 define e2e_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
-	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o \
+	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o $(O)/tests/help_faults.o \
 	$(call link_objs,round)
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
@@ -175,6 +180,8 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(cal
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
 $(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
+# Runs on the emulated links, beside what they are measured against.
+$(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
 # The all-reduce that ours is measured against, and its test.
 $(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
@@ -210,7 +217,7 @@ check-aarch64: ## the vector loops built for aarch64 and tested by emulation (gc
 check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
 	@tests/check_bf16.sh $(O)
 
-bench: all $(bench_bin) ## make bench T=compute|link|codec: a table, and JSON under build/bench/
+bench: all $(bench_bin) ## make bench T=compute|link|codec|allreduce|swarm: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 

@@ -9,13 +9,17 @@
 static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct hub_refused *r,
 	const struct why *why)
 {
-	link_answer(h->link, key, ref, why->code, why->text);
-	if (why->code == ERR_nomem || why->code == ERR_full || why->code == ERR_io) {
-		log_warn(coord, "a contribution of member %u is lost: %s", r->member, why->text);
-		hub_alarm(h, why);
-	} else {
+	if (why->code != ERR_nomem && why->code != ERR_full && why->code != ERR_io) {
+		link_answer(h->link, key, ref, why->code, why->text);
 		hub_refuse(h, r, why);
+		return;
 	}
+	/* No fault of the sender's, who keeps it and sends it again. */
+	link_answer(h->link, key, ref, why->code, err_text(why->code));
+	if (!h->gate_fails)
+		log_warn(coord, "contributions cannot be stored, peers keep them: %s", why->text);
+	h->gate_fails = true;
+	hub_alarm(h, why);
 }
 
 static struct gate_expect expectation(
@@ -144,6 +148,7 @@ void hub_gate_done(struct hub *h, struct desk_job *j, uint64_t now)
 	if (!err)
 		err = keep(h, g, now, &j->why);
 	if (!err || err == ERR_duplicate) {
+		h->gate_fails = false;
 		link_answer(h->link, g->link, g->ref, ERR_OK, NULL);
 		return;
 	}
