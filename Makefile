@@ -168,12 +168,10 @@ $(O)/tests/e2e_wan: | $(wan_emulator)
 # Real processes in which something breaks all the time (tests/chaos/chaos.c); the schedule alone has a unit test.
 chaos := $(O)/tests/chaos
 $(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/schedule chaos/verdict help_proc help_run help_swarm \
-	help_relay) $(call link_objs,coordinator)
+	help_relay help_faults) $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_all)
 $(O)/tests/test_base_chaos: $(chaos)/schedule.o
-$(chaos)/clock_shift.o: CFLAGS_dir = -fPIC
-$(chaos)/clock_shift.so: $(chaos)/clock_shift.o
-	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
+$(chaos)/chaos: | $(O)/tests/preload_faults.so
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
@@ -226,9 +224,8 @@ wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all)
 
 DURATION ?= 60
 SEED ?= 1
-chaos: all $(chaos)/chaos $(chaos)/clock_shift.so ## make chaos DURATION=60 SEED=1 [SCRIPT=file]: everything breaks again and again, nothing may be lost
-	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) \
-		"$(if $(filter release debug,$(MODE)),$(abspath $(chaos)/clock_shift.so))" build/chaos/$(SEED) "$(SCRIPT)"
+chaos: all $(chaos)/chaos ## make chaos DURATION=60 SEED=1 [SCRIPT=file]: everything breaks again and again, nothing may be lost
+	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) build/chaos/$(SEED) "$(SCRIPT)"
 
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
