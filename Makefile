@@ -105,7 +105,7 @@ $(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
 $(O)/tests/preload_%.so: tests/preload_%.c tests/help_%.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(filter-out -fsanitize%,$(CFLAGS_all)) -fPIC -shared -o $@ $<
-$(O)/tests/e2e_failures: | $(O)/tests/preload_faults.so
+$(O)/tests/e2e_faults: | $(O)/tests/preload_faults.so
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
@@ -177,7 +177,7 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(cal
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
-$(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
+$(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t)))
 # Runs on the emulated links, beside what they are measured against.
 $(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
 # The all-reduce that ours is measured against, and its test.
@@ -230,8 +230,8 @@ chaos: all $(chaos)/chaos ## make chaos DURATION=60 SEED=1 [SCRIPT=file]: everyt
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
 
-study: all $(O)/tests/study_codec ## loss against bits for every codec and rule, three seeds; what is there is kept (ROWS=two SEEDS="1 2" JOBS=2)
-	@tests/study.sh $(O)
+study: all $(O)/tests/study_codec $(O)/tests/study_peers ## make study T=codec|peers|delay|churn (codec): tables of the loss, three seeds; what is there is kept (ROWS=two SEEDS="1 2" JOBS=2)
+	@tests/study.sh $(O) $(or $(T),codec)
 
 demo: all ## train a real model on the King James text (TEXT=file for another); exit 0 only if it learned
 	@tests/demo.sh $(O)
