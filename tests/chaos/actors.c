@@ -18,6 +18,7 @@
 #include "tests/help_run.h"
 
 #define WAIT 60
+#define SET_MOST 16
 #define DISK_BYTES "33554432"
 #define SHARE "0.02" /* of the time that a peer may compute: all of them are on this machine */
 #define STOPPED_BY_USER 130
@@ -85,14 +86,25 @@ static void make_actor(struct actors *a, uint32_t i)
 	make_folder(a, who);
 }
 
-void actors_start(struct actors *a, uint32_t peers)
+/* Short rounds, so that much happens in them. */
+static const char *make_spec(const struct actors *a, const char *set)
 {
-	static const char *const changes[] = {"timed", "round.seconds=1", "round.validate_every=2",
-		"round.snapshot_every=10", NULL};
+	const char *changes[SET_MOST + 5] = {
+		"timed", "round.seconds=1", "round.validate_every=2", "round.snapshot_every=10"};
+	const char *rest = set;
+	for (size_t n = 4; n < SET_MOST + 4 && *(rest += strspn(rest, " ")); n++) {
+		changes[n] = proc_text("%.*s", (int)strcspn(rest, " "), rest);
+		rest += strcspn(rest, " ");
+	}
+	return help_run_spec(a->swarm.scratch, a->swarm.data, changes);
+}
+
+void actors_start(struct actors *a, uint32_t peers, const char *set)
+{
 	*a = (struct actors){.peers = peers, .disks = own_mounts(), .start_ns = clock_now_ns()};
 	a->swarm.scratch = proc_scratch();
 	a->swarm.data = help_run_data(a->swarm.scratch);
-	a->swarm.spec = help_run_spec(a->swarm.scratch, a->swarm.data, changes);
+	a->swarm.spec = make_spec(a, set);
 	a->swarm.link = proc_text("%s/join.link", a->swarm.scratch);
 	make_actor(a, SCHEDULE_COORDINATOR);
 	a->swarm.dir = a->at[SCHEDULE_COORDINATOR].dir;

@@ -35,8 +35,8 @@ struct actors {
 	uint64_t start_ns;
 };
 
-/* Starts all. */
-void actors_start(struct actors *a, uint32_t peers);
+/* Starts all.  set: more PATH=VALUE words of the spec, with blanks between them; may be empty. */
+void actors_start(struct actors *a, uint32_t peers, const char *set);
 /* One event begins, or is mended again. */
 void actors_break(struct actors *a, const struct schedule_event *e);
 void actors_mend(struct actors *a, const struct schedule_event *e);

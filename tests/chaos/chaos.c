@@ -1,9 +1,9 @@
 /*
- * chaos SECONDS SEED FOLDER [SCRIPT]: a run of real processes in which something
- * breaks all the time, by a schedule that follows from the seed or stands in a script.  In the end
- * everything is mended, and then nothing may be lost: verdict.h.  The last line is "chaos: ok ..."
- * or "chaos: failed ..."; logs go to FOLDER, after a failure with all that the processes had on
- * disk.
+ * chaos SECONDS SEED FOLDER SCRIPT SET: a run of real processes in which something
+ * breaks all the time, by a schedule that follows from the seed, or stands in SCRIPT if that is not
+ * empty; SET are more words for the spec.  In the end everything is mended, and then nothing may be
+ * lost: verdict.h.  The last line is "chaos: ok ..." or "chaos: failed ..."; logs go to FOLDER,
+ * after a failure with all that the processes had on disk.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
 
 static struct {
 	uint64_t seconds, seed;
-	const char *folder, *script;
+	const char *folder, *script, *set;
 } opt;
 
 static struct chaos {
@@ -44,7 +44,7 @@ static void make_schedule(struct chaos *c)
 	const struct schedule_wish wish = {
 		.seed = opt.seed, .length_ms = opt.seconds * 1000, .peers = PEERS};
 	struct why why;
-	if (!opt.script)
+	if (!*opt.script)
 		c->n = schedule_make(&wish, c->events, EVENTS_MOST);
 	else if (schedule_parse(
 			 help_run_read(opt.script), PEERS, c->events, EVENTS_MOST, &c->n, &why))
@@ -82,7 +82,7 @@ static void nothing_is_lost_whatever_breaks(void **state)
 	struct actors *a = &c->actors;
 	(void)state;
 	make_schedule(c);
-	actors_start(a, PEERS);
+	actors_start(a, PEERS, opt.set);
 	for (uint32_t i = 1; i <= PEERS; i++)
 		proc_line(a->at[i].proc, "linked with the coordinator", START);
 	a->start_ns = clock_now_ns();
@@ -106,12 +106,13 @@ static int teardown(void **state)
 
 static bool read_options(int argc, char **argv)
 {
-	if (argc != 4 && argc != 5)
+	if (argc != 6)
 		return false;
 	opt.seconds = strtoull(argv[1], NULL, 10);
 	opt.seed = strtoull(argv[2], NULL, 10);
 	opt.folder = argv[3];
-	opt.script = argc == 5 && *argv[4] ? argv[4] : NULL;
+	opt.script = argv[4];
+	opt.set = argv[5];
 	return opt.seconds > 0;
 }
 
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
 	};
 	struct why why;
 	if (!read_options(argc, argv)) {
-		fprintf(stderr, "chaos SECONDS SEED FOLDER [SCRIPT]\n");
+		fprintf(stderr, "chaos SECONDS SEED FOLDER SCRIPT SET\n");
 		return 2;
 	}
 	if (file_mkdirs(opt.folder, 0755, &why)) {
