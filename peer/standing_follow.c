@@ -36,7 +36,7 @@ bool standing_follow_left(const struct standing *s)
 
 bool standing_follow_uncut(const struct standing *s)
 {
-	return s->following && s->at > s->claimed;
+	return s->following && s->at > s->claimed && !standing_place(s, &s->plan, NULL);
 }
 
 enum err standing_follow_step(struct standing *s, uint64_t step, double *loss, struct why *why)
@@ -59,16 +59,14 @@ enum err standing_follow_cut(struct standing *s, struct why *why)
 /* Records were applied: what they list is done with, what they do not travels with the next cut. */
 void standing_follow_settle(struct standing *s)
 {
-	if (!s->following)
-		return;
-	if (s->own_listed) {
+	if (s->following && s->own_listed) {
 		s->plan.n_spans =
 			span_tail(s->plan.spans, s->plan.n_spans, s->claimed, s->plan.spans);
 		s->at -= s->claimed;
 	}
 	s->own_listed = false;
 	s->claimed = 0;
-	s->moved = s->at > 0;
+	s->moved = s->at > 0; /* at is 0 where rounds do not overlap */
 }
 
 enum err standing_follow_validate(

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "coordinator/rounds.h"
 #include "net/sign.h"
+#include "sim/archive.h"
 #include "sim/coordinator.h"
 #include "sim/peers.h"
 
@@ -86,10 +87,6 @@ static enum err check_spec(const struct world *w, struct why *why)
 		return err_why(why, ERR_unsupported,
 			"%s begins from given weights (init); a simulation begins from the seed: "
 			"take the member away with init=null",
-			w->scenario->spec);
-	if (w->spec->round.overlap)
-		return err_why(why, ERR_spec,
-			"%s lets rounds overlap, which is not simulated: add round.overlap=false",
 			w->scenario->spec);
 	if (w->spec->round.peers_min > w->scenario->peers)
 		return err_why(why, ERR_spec,
@@ -180,6 +177,19 @@ static void reach(struct world *w, struct event *e)
 	e->letter = NULL; /* is in the queue again */
 }
 
+/* Letters wait while a member computes; those of one that died are never read. */
+static bool waits(struct world *w, struct event *e)
+{
+	uint64_t until;
+	if (letter_goes_up(e->letter) || !peers_busy(w->peers, e->member, &until) ||
+		until <= w->now)
+		return false;
+	e->at_ns = until;
+	events_put(&w->events, *e);
+	e->letter = NULL;
+	return true;
+}
+
 /* What a member that has died was sent, or had not sent whole, is lost. */
 static enum err carry_out(struct world *w, struct event *e, struct why *why)
 {
@@ -199,7 +209,7 @@ static enum err carry_out(struct world *w, struct event *e, struct why *why)
 		return ERR_OK;
 	case EVENT_letter: break;
 	}
-	if (!same)
+	if (!same || waits(w, e))
 		return ERR_OK;
 	return letter_goes_up(e->letter)
 		       ? coordinator_letter(w->coordinator, e->member, e->letter, why)
@@ -235,6 +245,22 @@ static void sum_up(struct world *w, uint64_t began_ns)
 	w->tally.head = coordinator_head(w->coordinator).hash;
 }
 
+/* A member that is asked at the end may die before it has an answer, and a scenario's rounds end
+ * without asking anybody: then the loss is looked at here, off the clock. */
+static enum err last_loss(struct world *w, struct why *why)
+{
+	struct tally *t = &w->tally;
+	const uint64_t round = coordinator_head(w->coordinator).round;
+	struct trainer_validation v;
+	if (t->n_losses && t->losses[t->n_losses - 1].round == round)
+		return ERR_OK;
+	enum err err =
+		archive_validate(coordinator_archive(w->coordinator), w->data.corpus, &v, why);
+	if (!err && v.tokens)
+		tally_loss(t, &(struct tally_loss){round, t->tokens, v.per_token, v.per_byte});
+	return err;
+}
+
 enum err world_run(struct world *w, bool (*stop)(void), struct why *why)
 {
 	const uint64_t began_ns = clock_now_ns();
@@ -261,6 +287,8 @@ enum err world_run(struct world *w, bool (*stop)(void), struct why *why)
 			err = err_why(why, ERR_interrupted, "stopped after %zu rounds", rounds);
 	}
 	progress_end(&progress);
+	if (!err)
+		err = last_loss(w, why);
 	if (!err)
 		sum_up(w, began_ns);
 	return err;

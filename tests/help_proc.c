@@ -152,6 +152,10 @@ static void give_up(struct proc *p, const char *wanted)
 
 static void child(const char *program, const char *const *argv, const int fd[3])
 {
+	/* A shell starts what it runs in the background with it ignored. */
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	if (sigaction(SIGINT, &usual, NULL))
+		_exit(126);
 	for (int i = 0; i < 3; i++)
 		if (dup2(fd[i], i) < 0)
 			_exit(126);
@@ -249,6 +253,12 @@ int proc_wait(struct proc *p, unsigned seconds)
 		if (clock_now_ns() >= deadline)
 			give_up(p, proc_text("did not end in %u s", seconds));
 	return WIFSIGNALED(p->status) ? 128 + WTERMSIG(p->status) : WEXITSTATUS(p->status);
+}
+
+bool proc_ended(struct proc *p)
+{
+	collect(false);
+	return p->ended;
 }
 
 void proc_input(struct proc *p, const char *text)

@@ -58,6 +58,7 @@ static void world_init(struct world *w, uint64_t seed)
 	w->budget.most = 1u << 24;
 	w->tx = transfer_tx_new(&w->limits);
 	w->rx = transfer_rx_new(&w->limits, &w->kind, 1, &w->budget);
+	transfer_tx_restart(w->tx, seed % 2 ? w->limits.eager : 0); // both ways, by seed
 }
 
 static void world_release(struct world *w)
@@ -131,7 +132,7 @@ static void cut(struct world *w)
 	for (size_t i = 0; i < w->in_flight; i++)
 		free(w->flight[i].payload);
 	w->in_flight = 0;
-	transfer_tx_restart(w->tx);
+	transfer_tx_restart(w->tx, w->seed % 2 ? w->limits.eager : 0);
 }
 
 /* One turn: send what may be sent, deliver what is due. */
@@ -233,19 +234,17 @@ static void a_cut_resumes_where_it_was(void **state)
 	world_release(&w);
 }
 
-static void the_same_object_is_delivered_once(void **state)
+static void what_is_pushed_twice_is_delivered_once(void **state)
 {
 	(void)state;
 	struct world w;
 	world_init(&w, 4);
-	for (int i = 0; i < 3; i++) {
-		push(&w, 4, 3 * CHUNK, 0);
-		push(&w, 4, 3 * CHUNK, 0);
-		assert_int_equal(transfer_tx_count(w.tx), 1);
-		run(&w, 1000);
-	}
+	push(&w, 4, 3 * CHUNK, 0);
+	push(&w, 4, 3 * CHUNK, 0);
+	assert_int_equal(transfer_tx_count(w.tx), 1);
+	run(&w, 1000);
 	assert_int_equal(w.received, 1);
-	assert_int_equal(w.delivered, 3);
+	assert_int_equal(w.delivered, 1);
 	assert_int_equal(w.chunk_bytes, 3 * CHUNK);
 	push(&w, 4, 3 * CHUNK, 1); // the same bytes with another meta are another object
 	run(&w, 1000);
@@ -264,10 +263,31 @@ static void a_refusal_reaches_the_sender(void **state)
 	assert_int_equal(w.declined, 1);
 	assert_int_equal(w.last.why.code, ERR_norm);
 	assert_string_equal(w.last.why.text, "as the test wants it");
-	push(&w, 5, 100, 0); // asked again: the same answer, without the bytes
-	run(&w, 1000);
+	world_release(&w);
+}
+
+/* A disk that was full has room again, a round that was given up is opened again. */
+static void what_was_answered_is_judged_anew_when_it_is_pushed_again(void **state)
+{
+	(void)state;
+	struct world w;
+	world_init(&w, 4);
+	static const enum err verdicts[] = {ERR_full, ERR_OK, ERR_wrong_round, ERR_OK, ERR_OK};
+	for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++) {
+		w.verdict = verdicts[i];
+		push(&w, 4, 3 * CHUNK, 0);
+		run(&w, 4000);
+		assert_int_equal(w.received, i + 1);
+	}
+	assert_int_equal(w.delivered, 3);
 	assert_int_equal(w.declined, 2);
-	assert_int_equal(w.received, 1);
+	/* a sender that began anew pushes it as its first object */
+	transfer_tx_free(w.tx);
+	w.limits.push = 1u << 20;
+	w.tx = transfer_tx_new(&w.limits);
+	push(&w, 4, 3 * CHUNK, 0);
+	run(&w, 4000);
+	assert_int_equal(w.received, 6);
 	world_release(&w);
 }
 
@@ -456,10 +476,11 @@ static void a_chunk_beyond_the_credit_is_not_taken(void **state)
 	shoal_header h = {.which_body = MSG_begin,
 		.body.begin = {.kind = KIND, .size = chunks * CHUNK, .chunk = CHUNK}};
 	memcpy(h.body.begin.name, shared_name(s)->b, sizeof h.body.begin.name);
-	assert_int_equal(give(&w, &h, NULL, 0), ERR_OK);
+	shoal_header begin = h;
 	h = (shoal_header){.which_body = MSG_chunk};
 	h.body.chunk.ref = transfer_ref(KIND, shared_name(s), NULL, 0);
-	assert_int_equal(give(&w, &h, zeros, CHUNK), ERR_range); // no credit at all yet
+	assert_int_equal(give(&w, &h, zeros, CHUNK), ERR_range); // not even begun
+	assert_int_equal(give(&w, &begin, NULL, 0), ERR_OK);
 	struct transfer_out out;
 	assert_true(transfer_rx_next(w.rx, w.now_ns, &out));
 	assert_int_equal(out.header.body.credit.upto, TRANSFER_CHUNK_MOST);
@@ -526,7 +547,7 @@ static void lies_of_a_receiver_change_nothing(void **state)
 {
 	(void)state;
 	struct world w;
-	world_init(&w, 15);
+	world_init(&w, 20); // even: no byte goes before its credit
 	struct shared *s = noise(15, 10 * CHUNK);
 	uint64_t ref = transfer_tx_push(w.tx, KIND, s, NULL, 0);
 	struct transfer_event e;
@@ -563,8 +584,9 @@ int main(void)
 		cmocka_unit_test(good_weather_sends_each_byte_once),
 		cmocka_unit_test(bad_weather_ends_in_the_same_bytes_once),
 		cmocka_unit_test(a_cut_resumes_where_it_was),
-		cmocka_unit_test(the_same_object_is_delivered_once),
+		cmocka_unit_test(what_is_pushed_twice_is_delivered_once),
 		cmocka_unit_test(a_refusal_reaches_the_sender),
+		cmocka_unit_test(what_was_answered_is_judged_anew_when_it_is_pushed_again),
 		cmocka_unit_test(what_is_too_large_or_unknown_is_declined_before_any_byte),
 		cmocka_unit_test(bytes_that_do_not_match_are_declined),
 		cmocka_unit_test(memory_is_granted_one_after_another),
