@@ -14,13 +14,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "base/clock.h"
+#include "tests/help_relay.h"
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
 
 #define WAIT 120
 
 /* 1.9 million parameters: a snapshot of 7.5 MB, in 8 pieces. */
-static const char *const changes[] = {"timed", "round.seconds=2", "round.snapshot_every=2",
+static const char *const changes[] = {"timed", "round.seconds=6", "round.snapshot_every=2",
 	"model.width=256", "model.heads=4", "model.layers=2", NULL};
 
 static struct proc *giver(const struct swarm *s, const char *name, const char *rate)
@@ -73,24 +74,67 @@ static void shares(struct proc *late, double *mb, unsigned *peers, unsigned *lef
 	assert_int_equal(sscanf(at, "%lf MB came from %u other peers (%u", mb, peers, left), 3);
 }
 
+static uint64_t open_round(const struct swarm *s)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/overview.json");
+	uint64_t round = (uint64_t)json_integer_value(json_object_get(doc, "round"));
+	json_decref(doc);
+	return round;
+}
+
+/* What the coordinator shows of a peer. */
+static uint64_t shown(const struct swarm *s, const char *name, const char *field)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/peers.json");
+	const json_t *row;
+	uint64_t value = 0;
+	size_t i;
+	json_array_foreach(json_object_get(doc, "peers"), i, row)
+	{
+		if (!strcmp(json_string_value(json_object_get(row, "name")), name))
+			value = (uint64_t)json_integer_value(json_object_get(row, field));
+	}
+	json_decref(doc);
+	return value;
+}
+
+/* The coordinator's line to the newcomer carries 500 KB/s: all by it would take two rounds. */
 static void a_newcomer_takes_from_peers(void **state)
 {
 	(void)state;
-	struct swarm s;
+	struct swarm s, far;
 	double mb;
 	unsigned peers, left;
 	help_swarm_start(&s, changes);
 	struct proc *one = giver(&s, "one", "500M");
-	proc_line(one, "giving to other peers at", WAIT);
 	giver(&s, "two", "500M");
 	help_swarm_peer(&s, "mute"); /* gives nothing */
 	stocked(&s, (const char *const[]){"one", "two", NULL});
-	struct proc *late = help_swarm_peer(&s, "late");
+	const uint16_t ports[] = {s.port, s.link_port};
+	struct relay *relay = relay_start("127.0.0.2", ports, 2);
+	relay_rate(relay, RELAY_down, 500000);
+	far = s;
+	far.link = relay_link(s.link, "127.0.0.2");
+	struct proc *late = help_swarm_peer(&far, "late");
 	shares(late, &mb, &peers, &left);
-	assert_true(mb > 4);
 	assert_int_equal(peers, 2);
 	assert_int_equal(left, 0);
-	proc_line(late, "contribution delivered", WAIT);
+	proc_line(late, "linked with the coordinator", WAIT);
+	const uint64_t round = open_round(&s);
+	assert_true((double)relay_bytes(relay, RELAY_down) < mb * 1e6 / 2);
+	const char *line = proc_line(late, "contribution delivered", WAIT);
+	if (strtoull(strstr(line, "round ") + 6, NULL, 10) > round + 1)
+		fail_msg("round %llu was open when it came:\n%s", (unsigned long long)round,
+			proc_err(late));
+	assert_true(shown(&s, "late", "bytes_taken") > 4000000);
+	assert_true(shown(&s, "one", "bytes_given") > 0);
+	assert_int_equal(shown(&s, "mute", "bytes_given"), 0);
+	struct proc *told =
+		PROC_RUN(0, WAIT, "shoal-peer", "status", "--dir", proc_text("%s/late", s.scratch));
+	assert_non_null(strstr(proc_out(told), "MB taken from them"));
+	proc_signal(one, SIGINT);
+	assert_int_equal(proc_wait(one, WAIT), 130);
+	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
 /* Every piece of every snapshot on its shelf is another one than was signed. */
@@ -140,7 +184,7 @@ static void a_liar_and_a_dead_one_are_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(a_newcomer_takes_from_peers, proc_teardown),
+		cmocka_unit_test_teardown(a_newcomer_takes_from_peers, relay_teardown),
 		cmocka_unit_test_teardown(a_liar_and_a_dead_one_are_left, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
