@@ -17,7 +17,8 @@ struct given {
 	uint8_t key[LINK_KEY];
 	uint32_t number;
 	shoal_want asked[GIVE_ASKED]; /* in order */
-	uint32_t n_asked, sending;    /* not answered yet; pushed and not arrived */
+	uint32_t n_asked;
+	uint64_t sending[GIVE_ASKED]; /* refs of answers that have not arrived; 0: none */
 };
 
 struct give {
@@ -173,12 +174,30 @@ static void on_hello(struct give *g, const struct link_event *e)
 }
 
 /* What is on its way would wait for it to come back. */
-static void on_gone(struct give *g, const uint8_t *key)
+static void on_gone(struct give *g, struct given *l)
 {
-	struct given *l = find(g, key);
-	if (l)
-		l->open = false;
-	link_forget(g->link, key);
+	for (uint32_t i = 0; i < GIVE_ASKED; i++)
+		if (l->sending[i])
+			link_cancel(g->link, l->key, l->sending[i]);
+	l->open = false;
+}
+
+/* The place of an answer on its way, or with 0 of another one; NULL: there is none. */
+static uint64_t *sending(struct given *l, uint64_t ref)
+{
+	for (uint32_t i = 0; i < GIVE_ASKED; i++)
+		if (l->sending[i] == ref)
+			return &l->sending[i];
+	return NULL;
+}
+
+static void on_answered(struct give *g, struct given *l, const struct link_event *e)
+{
+	uint64_t *ref = sending(l, e->ref);
+	if (!ref)
+		return;
+	*ref = 0;
+	g->bytes += e->mail.kind == LINK_delivered ? e->size : 0;
 }
 
 static void on_want(struct give *g, struct given *l, const shoal_want *want)
@@ -195,20 +214,21 @@ static void on_want(struct give *g, struct given *l, const shoal_want *want)
 static void on_event(struct give *g, const struct link_event *e)
 {
 	struct given *l = find(g, e->key);
-	switch ((enum link_event_kind)e->mail.kind) {
-	case LINK_connected: on_hello(g, e); break;
-	case LINK_lost: on_gone(g, e->key); break;
+	const enum link_event_kind kind = (enum link_event_kind)e->mail.kind;
+	if (kind == LINK_connected) {
+		on_hello(g, e);
+		return;
+	}
+	if (!l)
+		return; /* objects from outside are declined by the link: no kind is taken */
+	switch (kind) {
+	case LINK_lost: on_gone(g, l); break;
 	case LINK_message:
-		if (e->header.which_body == MSG_bye)
-			on_gone(g, e->key);
-		else if (l && e->header.which_body == MSG_want)
+		if (e->header.which_body == MSG_want)
 			on_want(g, l, &e->header.body.want);
 		break;
-	case LINK_delivered: g->bytes += e->size; /* fallthrough */
-	case LINK_declined:
-		if (l && l->sending)
-			l->sending--;
-		break;
+	case LINK_delivered:
+	case LINK_declined: on_answered(g, l, e); break;
 	default: break;
 	}
 }
@@ -230,8 +250,9 @@ static size_t answer(struct give *g, struct given *l, struct shelf *shelf)
 	}
 	const struct link_object object = {
 		.kind = want.kind, .bytes = o.bytes, .meta = o.meta, .meta_len = o.meta_len};
-	(void)link_push(g->link, l->key, &object);
-	l->sending++;
+	uint64_t ref = link_push(g->link, l->key, &object);
+	if (!sending(l, ref)) /* asked for twice, it is one */
+		*sending(l, 0) = ref;
 	size_t n = shared_len(o.bytes);
 	shared_drop(o.bytes);
 	return n;
@@ -245,7 +266,7 @@ static void answer_all(struct give *g, struct shelf *shelf, uint64_t now)
 	for (uint32_t idle = 0; idle < GIVE_LINKS && g->free_ns <= now; g->turn++) {
 		struct given *l = &g->links[g->turn % GIVE_LINKS];
 		idle++;
-		if (!l->open || !l->n_asked || l->sending >= GIVE_ASKED)
+		if (!l->open || !l->n_asked || !sending(l, 0))
 			continue;
 		idle = 0;
 		g->free_ns += (uint64_t)((double)answer(g, l, shelf) / (double)g->rate *

@@ -264,6 +264,7 @@ static void send_pending(struct member *m)
 				member_link_event(m, link_event_of(mail), clock_now_ns());
 			mail->drop(mail);
 		}
+		give_turn(m->give, m->shelf, clock_now_ns());
 	}
 }
 

@@ -206,7 +206,7 @@ static void on_event(struct taking *s, const struct link_event *e, uint64_t now)
 		break;
 	case LINK_object: on_object(s, f, e, now); break;
 	case LINK_waiting:
-		if (++f->attempts == ATTEMPTS_MOST || e->why.code == ERR_busy)
+		if (e->why.code != ERR_unknown_peer || ++f->attempts == ATTEMPTS_MOST)
 			leave(s, f, e->why.text);
 		break;
 	case LINK_lost: leave(s, f, e->why.text); break;
