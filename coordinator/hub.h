@@ -29,7 +29,7 @@ struct hub_member {
 	uint64_t instance;
 	char version[STORE_NAME];
 	char address[ADDRESS_MAX]; /* where it gives to other peers; empty: it does not */
-	uint64_t sequence; /* of the ledger entry that its replica stands at */
+	uint64_t sequence;         /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
 	bool following; /* every record is sent to it: it is at the head or soon will be */
 	uint64_t heard_ns, nudged_ns;
@@ -92,11 +92,11 @@ struct hub {
 	struct store_round_sum sum; /* of all rounds */
 	struct hub_pace pace[HUB_PACE];
 	uint32_t n_pace;
-	uint64_t refusals; /* all, ever */
+	uint64_t refusals;    /* all, ever */
 	uint32_t givers_told; /* how often members were told who gives */
-	uint64_t diverged; /* reports of another state than ours */
-	bool snapshot_due; /* one is being written */
-	bool ended;        /* the machine has finished */
+	uint64_t diverged;    /* reports of another state than ours */
+	bool snapshot_due;    /* one is being written */
+	bool ended;           /* the machine has finished */
 	uint64_t ended_ns;
 	bool told_outcome;             /* the last line is printed */
 	bool gate_fails;               /* the last contribution could not be stored */
