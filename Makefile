@@ -150,7 +150,7 @@ $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
 define e2e_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
-	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o \
+	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o \
 	$(call link_objs,round)
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
@@ -160,6 +160,15 @@ wan_emulator := $(O)/tests/wan/emulator
 $(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
 $(O)/tests/e2e_wan: | $(wan_emulator)
+# Real processes in which something breaks all the time (tests/chaos/chaos.c); the schedule alone has a unit test.
+chaos := $(O)/tests/chaos
+$(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/schedule chaos/verdict help_proc help_run help_swarm \
+	help_relay) $(call link_objs,coordinator)
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_all)
+$(O)/tests/test_base_chaos: $(chaos)/schedule.o
+$(chaos)/clock_shift.o: CFLAGS_dir = -fPIC
+$(chaos)/clock_shift.so: $(chaos)/clock_shift.o
+	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
@@ -209,6 +218,11 @@ wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all)
 	@SHOAL_BIN=$(abspath $(O)) tests/wan/wan.sh measure $(PROFILE)
 
 DURATION ?= 60
+SEED ?= 1
+chaos: all $(chaos)/chaos $(chaos)/clock_shift.so ## make chaos DURATION=60 SEED=1 [SCRIPT=file]: everything breaks again and again, nothing may be lost
+	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) \
+		"$(if $(filter release debug,$(MODE)),$(abspath $(chaos)/clock_shift.so))" build/chaos/$(SEED) "$(SCRIPT)"
+
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
 
@@ -226,7 +240,7 @@ install: all ## copy the programs to PREFIX (default /usr/local)
 
 format: ## run clang-format over the sources
 	@clang-format -i $(wildcard base/*.[ch] model/*.[ch] compress/*.[ch] net/*.[ch] kernels/*.[ch] kernels/*/*.[ch] \
-		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch] tests/wan/*.[ch])
+		round/*.[ch] peer/*.[ch] coordinator/*.[ch] tests/*.[ch] tests/wan/*.[ch] tests/chaos/*.[ch])
 
 clean: ## remove build/
 	rm -rf build
@@ -235,4 +249,4 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench wan fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench wan chaos fuzz demo install format clean help

@@ -153,8 +153,9 @@ static enum err check(const struct link_config *c, struct why *why)
 			"the times of a link do not fit each other: at least "
 			"two heartbeats make a time-out");
 	if (t->chunk < TRANSFER_CHUNK_LEAST || t->chunk > TRANSFER_CHUNK_MOST ||
-		t->window < TRANSFER_CHUNK_MOST || !t->objects || t->objects > TRANSFER_OBJECTS ||
-		c->n_kinds > TRANSFER_KINDS || !c->messages_per_s || !c->messages_burst)
+		t->window < TRANSFER_CHUNK_MOST || t->eager > t->window || !t->objects ||
+		t->objects > TRANSFER_OBJECTS || c->n_kinds > TRANSFER_KINDS ||
+		!c->messages_per_s || !c->messages_burst)
 		return err_why(why, ERR_range, "the limits of a link are out of range");
 	return ERR_OK;
 }

@@ -10,7 +10,8 @@
  * jittered back-off until link_forget.
  *
  * Objects (link_push) travel in chunks with credit, survive reconnects and are delivered once; the
- * receiver answers each with link_answer, and the sender learns of that by an event.
+ * receiver answers each with link_answer, and the sender learns of that by an event.  What is to be
+ * in hello and welcome for them (eager) is filled in here.
  */
 #ifndef NET_LINK_H
 #define NET_LINK_H

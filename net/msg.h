@@ -17,7 +17,7 @@
 #include "net/messages.pb.h"
 
 #define MSG_MAJOR 1 /* another major is refused; a higher minor may add kinds and fields */
-#define MSG_MINOR 0
+#define MSG_MINOR 1
 #define MSG_PREAMBLE 8
 #define MSG_HEADER_MAX 2048
 #define MSG_HEAD_MAX (MSG_PREAMBLE + MSG_HEADER_MAX) /* of frame 1 */

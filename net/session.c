@@ -241,7 +241,7 @@ static bool on_hello(struct session *s, const struct session_in *in, uint64_t no
 	s->instance = h->instance;
 	s->greeted_ns = s->heard_ns = now_ns;
 	set_state(s, SESSION_greeting);
-	transfer_tx_restart(s->tx);
+	transfer_tx_restart(s->tx, h->eager);
 	emit_header(s, LINK_connected, in);
 	return true;
 }
@@ -264,7 +264,7 @@ static bool on_greeting(struct session *s, const struct session_in *in, uint64_t
 	set_state(s, SESSION_open);
 	s->heard_ns = now_ns;
 	s->beat_ns = 0;
-	transfer_tx_restart(s->tx);
+	transfer_tx_restart(s->tx, h->body.welcome.eager);
 	emit_header(s, LINK_connected, in);
 	return true;
 }
@@ -283,6 +283,7 @@ void session_up(struct session *s, uint32_t conn, const shoal_hello *hello, uint
 	shoal_header h = shoal_header_init_zero;
 	h.which_body = MSG_hello;
 	h.body.hello = *hello;
+	h.body.hello.eager = s->world->config->transfer.eager;
 	s->conn = (struct session_conn){conn, -1};
 	s->greeted_ns = s->heard_ns = now_ns;
 	s->failed = false;
@@ -433,7 +434,10 @@ void session_send(struct session *s, const shoal_header *header, struct shared *
 		s->world->counters->unsent++;
 		return;
 	}
-	enum err err = send_on(s, s->conn.id, header, payload);
+	shoal_header told = *header;
+	if (welcome)
+		told.body.welcome.eager = s->world->config->transfer.eager;
+	enum err err = send_on(s, s->conn.id, &told, payload);
 	if (err)
 		s->world->counters->unsent++;
 	if (err) {

@@ -27,6 +27,7 @@ void transfer_limits_init(struct transfer_limits *l)
 	*l = (struct transfer_limits){
 		.chunk = 256u << 10,
 		.objects = 16,
+		.eager = 256u << 10,
 		.window = 16u << 20,
 		.delay_ns = CLOCK_SECOND,
 		.retry_ns = 10 * CLOCK_SECOND,
@@ -52,6 +53,7 @@ struct transfer_tx {
 	const struct transfer_limits *limits;
 	struct tx_object *first;
 	size_t count;
+	uint32_t eager;            // of the other side
 	uint64_t cancels[CANCELS]; // to be told to the receiver
 	size_t n_cancels;
 	uint64_t on_way; // bytes sent and not acknowledged
@@ -128,8 +130,9 @@ void transfer_tx_cancel(struct transfer_tx *tx, uint64_t ref)
 	tx_remove(tx, o);
 }
 
-void transfer_tx_restart(struct transfer_tx *tx)
+void transfer_tx_restart(struct transfer_tx *tx, uint32_t eager)
 {
+	tx->eager = eager;
 	for (struct tx_object *o = tx->first; o; o = o->next_object) {
 		o->state = TX_queued;
 		o->next = o->have;
@@ -166,8 +169,11 @@ static void tx_credit(
 	if (!answer && c->have < o->have)
 		return; // overtaken by a later one
 	tx->on_way -= o->next - o->have;
-	// The answer to begin says from where; it may be behind us when chunks were lost.
-	o->next = answer || o->next < c->have ? c->have : o->next;
+	// The answer to begin says from where; it may be behind us when chunks were lost.  What we
+	// sent before it came is lost unless it is all granted.
+	bool eager = o->next > o->have && c->upto >= o->next;
+	if (o->next < c->have || (answer && !eager))
+		o->next = c->have;
 	o->have = c->have;
 	o->upto = answer || c->upto > o->upto ? c->upto : o->upto;
 	o->state = TX_sending;
@@ -224,18 +230,26 @@ bool transfer_tx_take(struct transfer_tx *tx, const shoal_header *header, uint64
 	return true;
 }
 
-static void tx_begin(const struct transfer_tx *tx, struct tx_object *o, uint64_t now_ns,
+/* again: the begin before was not answered, or nothing came of it. */
+static void tx_begin(struct transfer_tx *tx, struct tx_object *o, bool again, uint64_t now_ns,
 	struct transfer_out *out)
 {
 	shoal_begin *b = &out->header.body.begin;
+	uint64_t size = shared_len(o->bytes);
 	out->header.which_body = MSG_begin;
+	tx->on_way -= o->next - o->have;
+	o->next = o->upto = o->have;
+	// A receiver that has had some of it says first from where, and one that does not answer
+	// may have no room.
+	if (!o->have && !again)
+		o->upto = size < tx->eager ? size : tx->eager;
 	if (!o->attempt)
 		o->started_ns = now_ns;
 	o->state = TX_begun;
 	o->progress_ns = now_ns;
 	b->kind = o->kind;
 	memcpy(b->name, shared_name(o->bytes)->b, sizeof b->name);
-	b->size = shared_len(o->bytes);
+	b->size = size;
 	b->chunk = tx->limits->chunk;
 	b->attempt = ++o->attempt;
 	b->meta.size = (pb_size_t)o->meta_len;
@@ -292,10 +306,10 @@ bool transfer_tx_next(struct transfer_tx *tx, uint64_t now_ns, struct transfer_o
 			      now_ns - o->progress_ns > tx->limits->retry_ns << doublings;
 		if (o->state == TX_queued || silent) {
 			o->tries += silent;
-			tx_begin(tx, o, now_ns, out);
+			tx_begin(tx, o, o->tries, now_ns, out);
 			return true;
 		}
-		if (o->state == TX_sending && tx_chunk(tx, o, now_ns, out))
+		if (tx_chunk(tx, o, now_ns, out))
 			return true;
 	}
 	return false;

@@ -6,7 +6,9 @@
  *   sender   queued -> begun (begin sent) -> sending (credit came) -> told (done or decline came)
  *   receiver begin -> waiting (no memory yet) -> receiving -> verified (an event) -> answered
  *
- * The receiver grants credit: how far the sender may run ahead of what has arrived.  The sender
+ * The receiver grants credit: how far the sender may run ahead of what has arrived.  It decides at
+ * once what it grants when an object begins, so the first bytes need not wait to be told: they may
+ * follow the begin (eager), and a small object is there after one way.  The sender
  * keeps less than that on the way: what the link carries in delay_ns, so that a heartbeat never
  * waits long behind chunks.  Bytes that come out of place are passed over; after retry_ns without
  * progress the sender begins again, and the receiver's answer says from where.
@@ -31,6 +33,7 @@
 struct transfer_limits {
 	uint32_t chunk;    /* bytes of the chunks we send */
 	uint32_t objects;  /* begun at once, 1 to TRANSFER_OBJECTS */
+	uint32_t eager;    /* bytes of an object that we may be sent right behind its begin */
 	uint64_t window;   /* bytes that a sender may be ahead of what we have */
 	uint64_t delay_ns; /* the most that is on the way, as time at the measured rate */
 	uint64_t retry_ns; /* no progress for so long: begin again (doubled each time, to 8 x) */
@@ -85,8 +88,9 @@ void transfer_tx_free(struct transfer_tx *tx);
 uint64_t transfer_tx_push(struct transfer_tx *tx, uint32_t kind, struct shared *bytes,
 	const void *meta, size_t meta_len);
 void transfer_tx_cancel(struct transfer_tx *tx, uint64_t ref); /* unknown ref: nothing */
-/* There is a new connection: everything under way begins again. */
-void transfer_tx_restart(struct transfer_tx *tx);
+/* There is a new connection: everything under way begins again.  eager: what the other side says
+ * may be sent before its answer to a begin; 0: nothing, as also before the first restart. */
+void transfer_tx_restart(struct transfer_tx *tx, uint32_t eager);
 /* credit, done or decline came in.  true: *event was filled. */
 bool transfer_tx_take(struct transfer_tx *tx, const shoal_header *header, uint64_t now_ns,
 	struct transfer_event *event);

@@ -15,7 +15,7 @@ struct rx_object {
 	uint64_t ref, size, have, upto; // upto: what was granted
 	uint64_t started_ns, progress_ns;
 	uint32_t kind, attempt, chunk;
-	bool credit_due;
+	bool credit_due, answer_due; // the latter: of a begin, as it was decided then
 	struct hash name;
 	struct hash_state *hash;
 	uint8_t *bytes; // of size, while receiving
@@ -154,6 +154,66 @@ static struct rx_object *rx_add(
 	return o;
 }
 
+/* The first touch of small pages costs a third of what hashing does: ask for large ones. */
+static void ask_for_huge_pages(uint8_t *bytes, uint64_t size)
+{
+	uintptr_t start = ((uintptr_t)bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	uintptr_t end = ((uintptr_t)bytes + size) & ~(HUGE_PAGE - 1);
+	if (start < end)
+		(void)madvise((void *)start, end - start, MADV_HUGEPAGE);
+}
+
+/* Memory for an object that waits, as soon as the budget and the machine have it. */
+static void rx_admit(struct transfer_rx *rx, struct rx_object *o, uint64_t now_ns)
+{
+	if (o->size > rx->budget->most - rx->budget->used)
+		return;
+	o->bytes = alloc_try((size_t)o->size, 1);
+	if (!o->bytes)
+		return;
+	ask_for_huge_pages(o->bytes, o->size);
+	rx->budget->used += o->size;
+	o->hash = hash_begin();
+	o->state = RX_receiving;
+	o->progress_ns = now_ns;
+}
+
+/* Grant what the window allows, in whole chunks, so that no remainder is held that is of no use. */
+static void rx_grant(struct rx_object *o, uint64_t *window)
+{
+	uint64_t more = o->size - o->upto;
+	if (more > *window)
+		more = *window;
+	uint64_t ahead = o->upto + more - o->have;
+	if (o->upto + more < o->size)
+		ahead -= ahead % o->chunk;
+	if (o->have + ahead <= o->upto)
+		return;
+	*window -= o->have + ahead - o->upto;
+	o->upto = o->have + ahead;
+	o->credit_due = true;
+}
+
+/* What is outstanding counts against the window; what stalls is dropped. */
+static uint64_t rx_survey(struct transfer_rx *rx, uint64_t now_ns)
+{
+	uint64_t window = rx->limits->window;
+	for (struct rx_object *o = rx->first, *after; o; o = after) {
+		after = o->next_object;
+		if (o->state == RX_verified)
+			continue;
+		if (now_ns - o->progress_ns > rx->limits->stall_ns) {
+			rx_remove(rx, o);
+			continue;
+		}
+		if (o->state == RX_waiting)
+			rx_admit(rx, o, now_ns);
+		uint64_t ahead = o->upto - o->have;
+		window -= ahead < window ? ahead : window;
+	}
+	return window;
+}
+
 static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t now_ns)
 {
 	struct why why;
@@ -162,6 +222,7 @@ static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t 
 	uint64_t ref = transfer_ref(b->kind, &name, b->meta.bytes, b->meta.size);
 	if (rx_repeat(rx, ref))
 		return ERR_OK;
+	uint64_t window = rx_survey(rx, now_ns);
 	enum err err = rx_judge(rx, b, &why);
 	struct rx_object *o = rx_find(rx, ref);
 	if (!err && o && o->size != b->size)
@@ -178,7 +239,11 @@ static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t 
 		o->progress_ns = now_ns;
 	o->attempt = b->attempt;
 	o->chunk = b->chunk;
-	o->credit_due = true;
+	o->answer_due = true;
+	if (o->state == RX_waiting)
+		rx_admit(rx, o, now_ns);
+	if (o->state == RX_receiving)
+		rx_grant(o, &window);
 	return ERR_OK;
 }
 
@@ -259,46 +324,6 @@ void transfer_rx_answer(struct transfer_rx *rx, uint64_t ref, enum err code, con
 	rx_keep(rx, ref, code, text);
 }
 
-/* The first touch of small pages costs a third of what hashing does: ask for large ones. */
-static void ask_for_huge_pages(uint8_t *bytes, uint64_t size)
-{
-	uintptr_t start = ((uintptr_t)bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-	uintptr_t end = ((uintptr_t)bytes + size) & ~(HUGE_PAGE - 1);
-	if (start < end)
-		(void)madvise((void *)start, end - start, MADV_HUGEPAGE);
-}
-
-/* Memory for an object that waits, as soon as the budget and the machine have it. */
-static void rx_admit(struct transfer_rx *rx, struct rx_object *o, uint64_t now_ns)
-{
-	if (o->size > rx->budget->most - rx->budget->used)
-		return;
-	o->bytes = alloc_try((size_t)o->size, 1);
-	if (!o->bytes)
-		return;
-	ask_for_huge_pages(o->bytes, o->size);
-	rx->budget->used += o->size;
-	o->hash = hash_begin();
-	o->state = RX_receiving;
-	o->progress_ns = now_ns;
-}
-
-/* Grant what the window allows, in whole chunks, so that no remainder is held that is of no use. */
-static void rx_grant(struct rx_object *o, uint64_t *window)
-{
-	uint64_t more = o->size - o->upto;
-	if (more > *window)
-		more = *window;
-	uint64_t ahead = o->upto + more - o->have;
-	if (o->upto + more < o->size)
-		ahead -= ahead % o->chunk;
-	if (o->have + ahead <= o->upto)
-		return;
-	*window -= o->have + ahead - o->upto;
-	o->upto = o->have + ahead;
-	o->credit_due = true;
-}
-
 static bool rx_answers(struct transfer_rx *rx, shoal_header *h)
 {
 	for (size_t i = 0; i < TRANSFER_KEPT; i++) {
@@ -319,26 +344,6 @@ static bool rx_answers(struct transfer_rx *rx, shoal_header *h)
 	return false;
 }
 
-/* What is outstanding counts against the window; what stalls is dropped. */
-static uint64_t rx_survey(struct transfer_rx *rx, uint64_t now_ns)
-{
-	uint64_t window = rx->limits->window;
-	for (struct rx_object *o = rx->first, *after; o; o = after) {
-		after = o->next_object;
-		if (o->state == RX_verified)
-			continue;
-		if (now_ns - o->progress_ns > rx->limits->stall_ns) {
-			rx_remove(rx, o);
-			continue;
-		}
-		if (o->state == RX_waiting)
-			rx_admit(rx, o, now_ns);
-		uint64_t ahead = o->upto - o->have;
-		window -= ahead < window ? ahead : window;
-	}
-	return window;
-}
-
 bool transfer_rx_next(struct transfer_rx *rx, uint64_t now_ns, struct transfer_out *out)
 {
 	*out = (struct transfer_out){.header = shoal_header_init_zero};
@@ -346,13 +351,15 @@ bool transfer_rx_next(struct transfer_rx *rx, uint64_t now_ns, struct transfer_o
 		return true;
 	uint64_t window = rx_survey(rx, now_ns);
 	for (struct rx_object *o = rx->first; o; o = o->next_object) {
-		if (o->state == RX_receiving)
+		// The sender concludes from the answer what became of the bytes that it sent
+		// without waiting for it: what is granted since then is another credit.
+		if (o->state == RX_receiving && !o->answer_due)
 			rx_grant(o, &window);
-		if (!o->credit_due)
+		if (!o->credit_due && !o->answer_due)
 			continue;
 		shoal_credit *c = &out->header.body.credit;
 		out->header.which_body = MSG_credit;
-		o->credit_due = false;
+		o->credit_due = o->answer_due = false;
 		c->ref = o->ref;
 		c->attempt = o->attempt;
 		c->have = o->have;

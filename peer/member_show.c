@@ -189,12 +189,22 @@ static void show_progress(struct member *m)
 			(ull)m->status.steps, m->status.loss, m->status.tokens_per_s);
 }
 
+static void show_place(struct member *m)
+{
+	m->status.sequence = m->head.sequence;
+	m->status.state_round = m->head.round;
+	if (m->started)
+		hash_hex(&m->state, m->status.state_hash);
+	else
+		m->status.state_hash[0] = 0;
+}
+
 void member_show(struct member *m, uint64_t now)
 {
 	struct shown v;
 	derive(m, &v);
 	snprintf(m->status.state, sizeof m->status.state, "%s", v.name);
-	m->status.sequence = m->head.sequence;
+	show_place(m);
 	beat(m, &v);
 	tell_reason(m, &v, now);
 	if (now - m->shown_ns < SHOW_EVERY)

@@ -65,8 +65,9 @@ struct hash standing_state(const struct standing *s); /* of all shards of the re
  * to be handed over instead of cutting. */
 enum err standing_follow(
 	struct standing *s, const struct plan *plan, bool *cut, struct why *why) MUST_CHECK;
-bool standing_follow_left(const struct standing *s);  /* for another step */
-bool standing_follow_uncut(const struct standing *s); /* steps were made since the last cut */
+bool standing_follow_left(const struct standing *s); /* for another step */
+/* Steps were made since the last cut, and the round of the plan is not in the ledger yet. */
+bool standing_follow_uncut(const struct standing *s);
 /* step: since this plan came, from 0, for the learning rate. */
 enum err standing_follow_step(
 	struct standing *s, uint64_t step, double *loss, struct why *why) MUST_CHECK;

@@ -38,7 +38,8 @@ bool standing_follow_left(const struct standing *s)
 bool standing_follow_uncut(const struct standing *s)
 {
 	const uint64_t from = standing_from(s, &s->plan);
-	return s->following && s->at > (s->claimed > from ? s->claimed : from);
+	return s->following && s->at > (s->claimed > from ? s->claimed : from) &&
+	       !standing_place(s, &s->plan, NULL);
 }
 
 enum err standing_follow_step(struct standing *s, uint64_t step, double *loss, struct why *why)
@@ -61,9 +62,7 @@ enum err standing_follow_cut(struct standing *s, struct why *why)
 /* Records were applied: what they list is done with, what they do not travels with the next cut. */
 void standing_follow_settle(struct standing *s)
 {
-	if (!s->following)
-		return;
-	if (s->own_listed) {
+	if (s->following && s->own_listed) {
 		const struct spec_round *r = &s->spec->round;
 		const uint64_t before = span_count(s->plan.spans, s->plan.n_spans);
 		s->plan.listed[turns_fragment(r, s->plan.round)] = s->claimed;
@@ -72,7 +71,7 @@ void standing_follow_settle(struct standing *s)
 	}
 	s->own_listed = false;
 	s->claimed = 0;
-	s->moved = s->at > 0;
+	s->moved = s->at > 0; /* at is 0 where rounds do not overlap */
 }
 
 enum err standing_follow_validate(

@@ -32,6 +32,8 @@ enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 	X(u64, steps_done) \
 	X(u64, steps) \
 	X(u64, sequence) \
+	X(u64, state_round) \
+	X(text, state_hash) \
 	X(u64, tokens) \
 	X(real, tokens_per_s) \
 	X(real, delay_s) \

@@ -21,6 +21,8 @@ struct statusfile {
 	char rate[STATUSFILE_TEXT]; /* how large contributions get, and why; empty: not varied */
 	uint32_t member;
 	uint64_t round, steps_done, steps, sequence;
+	uint64_t state_round; /* of the replica at sequence, and its hash; empty: there is none */
+	char state_hash[65];
 	uint64_t tokens; /* trained here and listed by the ledger since this process began */
 	double tokens_per_s, loss;
 	double delay_s; /* rounds that overlap: from the last cut until its update was joined */

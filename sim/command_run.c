@@ -30,8 +30,7 @@ static const char about[] =
 
 static const char examples[] =
 	"  shoal-sim run home.json\n"
-	"  shoal-sim run home.json round.mode=timed round.steps=null round.seconds=60 "
-	"round.overlap=false\n"
+	"  shoal-sim run home.json round.mode=timed round.steps=null round.seconds=60\n"
 	"  shoal-sim run home.json --json figures.json\n\n"
 	"A scenario (rates in Mbit/s, speed in tokens/s; paths beside the file; run.json and data "
 	"are\nwhat shoal-coordinator prepare writes):\n\n"

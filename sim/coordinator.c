@@ -18,6 +18,7 @@ struct member {
 	bool linked;
 	uint64_t instance;
 	uint64_t sent; /* the last entry that is on its way to it */
+	uint64_t at;   /* and the last that it has said to have applied */
 };
 
 struct coordinator {
@@ -31,8 +32,8 @@ struct coordinator {
 	uint64_t validates; /* the round whose state's loss was asked for */
 	bool have_loss;
 	uint64_t loss_round;
-	uint32_t dropped;
-	uint64_t tick_ns; /* the earliest that is in the queue; UINT64_MAX: none */
+	uint32_t dropped, listed; /* in the open round; by the last one that was closed */
+	uint64_t tick_ns;         /* the earliest that is in the queue; UINT64_MAX: none */
 };
 
 enum err coordinator_new(struct world *w, struct coordinator **out, struct why *why)
@@ -89,6 +90,7 @@ static void send_records(struct coordinator *c, uint32_t member)
 	for (uint64_t at = m->sent; at < head.sequence; at++)
 		letter_add(l, archive_record(&c->archive, at + 1));
 	l->head = head;
+	l->count = c->listed;
 	m->sent = head.sequence;
 	send(c, member, l);
 }
@@ -117,7 +119,7 @@ static void send_plan(struct coordinator *c, uint32_t member)
 		.validate = member == c->validator};
 	if (m->assigned) {
 		p->steps = m->steps;
-		p->seconds = c->w->spec->round.mode == SPEC_timed ? c->w->spec->round.seconds : 0;
+		p->seconds = c->w->spec->round.mode == SPEC_timed ? m->seconds : 0;
 		p->n_spans = m->n_spans;
 		memcpy(p->spans, m->spans, sizeof p->spans);
 		p->planned_tokens = rounds_planned_tokens(c->rounds);
@@ -157,6 +159,13 @@ static void open_round(struct coordinator *c)
 	}
 }
 
+/* Where rounds overlap nobody waits for who is still busy with the records before: they are sent
+ * when it has got those. */
+static bool behind(const struct coordinator *c, uint32_t member)
+{
+	return c->w->spec->round.overlap && c->members[member].at < c->members[member].sent;
+}
+
 static enum err close_round(struct coordinator *c, struct why *why)
 {
 	struct world *w = c->w;
@@ -178,8 +187,9 @@ static enum err close_round(struct coordinator *c, struct why *why)
 		.at_s = clock_seconds(w->now)};
 	tally_round(&w->tally, &row);
 	intake_clear(&c->intake);
+	c->listed = row.members;
 	for (uint32_t i = 0; i < c->n; i++)
-		if (c->members[i].linked && c->members[i].sent == parent.sequence)
+		if (c->members[i].linked && c->members[i].sent == parent.sequence && !behind(c, i))
 			send_records(c, i);
 	rounds_on_committed(c->rounds, w->tally.tokens, w->now);
 	if (w->scenario->rounds && w->tally.n_rounds == w->scenario->rounds)
@@ -191,7 +201,7 @@ static enum err act(struct coordinator *c, const struct rounds_action *a, struct
 {
 	switch (a->kind) {
 	case ROUNDS_open_round: open_round(c); break;
-	case ROUNDS_add_member: break; /* only where rounds overlap */
+	case ROUNDS_add_member: send_plan(c, a->member); break;
 	case ROUNDS_drop_member:
 		log_at(round, 2, "round %llu goes on without member %u",
 			(unsigned long long)a->round, a->member);
@@ -232,7 +242,8 @@ static enum err settle(struct coordinator *c, struct why *why)
 static void plan_again(struct coordinator *c, uint32_t member)
 {
 	const struct rounds_member *m = rounds_member(c->rounds, member);
-	if (rounds_state(c->rounds) == ROUNDS_open && m && m->state == MEMBER_working)
+	if (rounds_state(c->rounds) == ROUNDS_open && m && m->assigned &&
+		m->state == MEMBER_working)
 		send_plan(c, member);
 }
 
@@ -241,6 +252,15 @@ static void near(struct coordinator *c, uint32_t member, uint64_t sequence)
 	const uint64_t newest = ledger_at(c->archive.ledger).sequence;
 	if (sequence < newest && newest - sequence <= 2 * (uint64_t)c->w->graph->n_shards)
 		rounds_on_near(c->rounds, member, c->w->now);
+}
+
+static void catch_up(struct coordinator *c, uint32_t member)
+{
+	const uint64_t sent = c->members[member].sent;
+	if (!archive_follows(&c->archive, sent))
+		send_snapshot(c, member);
+	else if (sent < ledger_at(c->archive.ledger).sequence)
+		send_records(c, member);
 }
 
 /* A process that stands nowhere; the link of the one before is gone. */
@@ -260,15 +280,12 @@ static void on_hello(struct coordinator *c, uint32_t member, const struct letter
 	const uint64_t newest = ledger_at(c->archive.ledger).sequence;
 	m->linked = true;
 	m->instance = peers_instance(c->w->peers, member);
-	m->sent = l->head.sequence;
+	m->sent = m->at = l->head.sequence;
 	rounds_on_joined(c->rounds, member, c->w->now);
 	rounds_on_linked(c->rounds, member, m->sent == newest, c->w->now);
 	near(c, member, l->head.sequence);
 	plan_again(c, member);
-	if (!archive_follows(&c->archive, m->sent))
-		send_snapshot(c, member);
-	else if (m->sent < newest)
-		send_records(c, member);
+	catch_up(c, member);
 }
 
 /* A report of an older head is followed by one of the records that are on their way. */
@@ -277,8 +294,12 @@ static enum err on_report(
 {
 	const struct ledger_head head = ledger_at(c->archive.ledger);
 	const struct hash ours = archive_state(&c->archive);
-	if (l->head.sequence != head.sequence) {
-		near(c, member, l->head.sequence);
+	struct member *m = &c->members[member];
+	m->at = l->head.sequence;
+	if (m->at != head.sequence) {
+		near(c, member, m->at);
+		if (m->at == m->sent)
+			catch_up(c, member);
 		return ERR_OK;
 	}
 	if (!hash_equal(&l->state, &ours))

@@ -8,6 +8,11 @@ static uint64_t nanoseconds(double seconds)
 	return (uint64_t)(seconds * (double)CLOCK_SECOND);
 }
 
+uint64_t pacing_ns(double tokens, double tokens_per_s)
+{
+	return nanoseconds(tokens / tokens_per_s);
+}
+
 uint64_t pacing_steps(
 	const struct plan *p, const struct spec *s, double tokens_per_s, uint64_t *takes_ns)
 {
@@ -27,5 +32,13 @@ uint64_t pacing_steps(
 
 uint64_t pacing_validation(uint64_t tokens, double tokens_per_s)
 {
-	return nanoseconds(FORWARD * (double)tokens / tokens_per_s);
+	return pacing_ns(FORWARD * (double)tokens, tokens_per_s);
+}
+
+uint64_t pacing_due(uint64_t before_ns, double seconds, uint64_t now)
+{
+	const uint64_t length = nanoseconds(seconds), next = before_ns + length;
+	if (!before_ns)
+		return now + length;
+	return next < now ? now : next < now + length ? next : now + length;
 }

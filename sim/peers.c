@@ -5,35 +5,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "compress/rate.h"
-#include "peer/standing.h"
 #include "round/contribution.h"
 #include "sim/pacing.h"
+#include "sim/peers_parts.h"
 #include "sim/world.h"
 
 #define SILENCE (6 * CLOCK_SECOND) /* until a link counts as lost, as serve's --timeout */
 #define STREAM_DEATH 0x64696500u
-
-struct peer {
-	const struct scenario_group *group;
-	struct standing *standing; /* NULL: there is no process */
-	char *dir;
-	uint64_t instance, since_ns; /* of the process */
-	struct plan plan;            /* at work, or answered; round 0: none */
-	bool training, validating;
-	uint64_t done_ns; /* when what it computes is done: an event of another time is void */
-	uint64_t steps;
-	uint64_t cut_ns; /* 0: nothing is on its way */
-	struct rate_ask rate;
-};
-
-struct peers {
-	struct world *w;
-	struct peer *at; /* by number */
-	uint32_t n;
-	/* The last honest contribution to each shard, for those who copy. */
-	struct buf *honest;
-};
 
 static uint32_t shards(const struct peers *p)
 {
@@ -75,7 +53,7 @@ uint64_t peers_instance(const struct peers *p, uint32_t member)
 	return p ? p->at[member].instance : 0;
 }
 
-static void send(struct peers *p, uint32_t member, struct letter *l)
+void peers_send(struct peers *p, uint32_t member, struct letter *l)
 {
 	world_post(p->w, member, p->at[member].instance, l);
 }
@@ -98,7 +76,7 @@ static void say_place(struct peers *p, uint32_t member, enum letter_kind kind)
 	struct letter *l = letter_new(kind);
 	l->head = standing_head(p->at[member].standing);
 	l->state = standing_state(p->at[member].standing);
-	send(p, member, l);
+	peers_send(p, member, l);
 }
 
 static void begin_rate(struct peers *p, struct peer *e)
@@ -138,7 +116,7 @@ enum err peers_start(struct peers *p, uint32_t member, struct why *why)
 	if (err && err != ERR_missing)
 		return err;
 	if (err)
-		send(p, member, letter_new(LETTER_newcomer));
+		peers_send(p, member, letter_new(LETTER_newcomer));
 	else
 		say_place(p, member, LETTER_hello);
 	return ERR_OK;
@@ -156,7 +134,8 @@ void peers_die(struct peers *p, uint32_t member)
 	standing_free(e->standing);
 	e->standing = NULL;
 	e->plan = (struct plan){0};
-	e->training = false;
+	e->training = e->validating = false;
+	e->follow = (struct follow){0};
 	e->cut_ns = 0;
 	p->w->tally.deaths++;
 	world_at(p->w, p->w->now + SILENCE, EVENT_lost, member);
@@ -201,7 +180,7 @@ static enum err lie(
 	return err;
 }
 
-static enum err hand_over(struct peers *p, uint32_t member, struct why *why)
+enum err peers_hand_over(struct peers *p, uint32_t member, struct why *why)
 {
 	struct peer *e = &p->at[member];
 	for (uint32_t shard = 0; shard < shards(p); shard++) {
@@ -221,9 +200,11 @@ static enum err hand_over(struct peers *p, uint32_t member, struct why *why)
 		l = letter_new(LETTER_contribution);
 		letter_add(l, bytes);
 		shared_drop(bytes);
-		send(p, member, l);
+		peers_send(p, member, l);
 	}
-	e->cut_ns = p->w->now;
+	if (!e->cut_ns) /* of a process before this one, else */
+		e->cut_ns = p->w->now;
+	e->cut_round = e->plan.round;
 	return ERR_OK;
 }
 
@@ -236,14 +217,14 @@ static void say_progress(struct peers *p, uint32_t member)
 	l->round = e->plan.round;
 	l->steps = e->steps;
 	l->tokens_per_s = e->group->speed;
-	send(p, member, l);
+	peers_send(p, member, l);
 }
 
-static enum err validate(struct peers *p, uint32_t member, struct why *why)
+enum err peers_validate(struct peers *p, uint32_t member, struct why *why)
 {
 	const struct peer *e = &p->at[member];
 	struct trainer_validation v;
-	enum err err = trainer_validate(standing_trainer(e->standing), 0, &v, why);
+	enum err err = standing_follow_validate(e->standing, 0, &v, why);
 	if (err)
 		return err;
 	struct letter *l = letter_new(LETTER_loss);
@@ -251,12 +232,12 @@ static enum err validate(struct peers *p, uint32_t member, struct why *why)
 	l->per_token = v.per_token;
 	l->per_byte = v.per_byte;
 	l->steps = v.tokens;
-	send(p, member, l);
+	peers_send(p, member, l);
 	return ERR_OK;
 }
 
 /* Fewer values where the link is slow, as member_rate.c has it. */
-static void pick_rate(struct peer *e)
+void peers_pick_rate(struct peer *e)
 {
 	char text[RATE_TEXT];
 	if (e->plan.seconds <= 0)
@@ -264,6 +245,19 @@ static void pick_rate(struct peer *e)
 	e->rate.round_s = e->plan.seconds;
 	e->rate.before = rate_pick(&e->rate, text);
 	standing_keep(e->standing, e->rate.before.k);
+}
+
+enum err peers_cut(struct peers *p, uint32_t member, struct why *why)
+{
+	struct peer *e = &p->at[member];
+	if (e->group->dies_every_s > 0) {
+		enum err err = standing_save(e->standing, why);
+		if (err)
+			return err;
+	}
+	e->cut_ns = p->w->now;
+	say_progress(p, member);
+	return peers_hand_over(p, member, why);
 }
 
 static enum err train(struct peers *p, uint32_t member, struct why *why)
@@ -275,21 +269,23 @@ static enum err train(struct peers *p, uint32_t member, struct why *why)
 		err = standing_step(e->standing, &e->plan, i, &loss, why);
 	if (err)
 		return err;
-	pick_rate(e);
+	peers_pick_rate(e);
 	err = standing_cut(e->standing, &e->plan, e->steps, why);
-	if (!err && e->group->dies_every_s > 0)
-		err = standing_save(e->standing, why);
-	if (err)
-		return err;
-	say_progress(p, member);
-	return hand_over(p, member, why);
+	return err ? err : peers_cut(p, member, why);
 }
 
-static void compute(struct peers *p, uint32_t member, uint64_t takes_ns)
+void peers_compute(struct peers *p, uint32_t member, uint64_t takes_ns)
 {
 	p->at[member].training = true;
 	p->at[member].done_ns = p->w->now + takes_ns;
 	world_at(p->w, p->at[member].done_ns, EVENT_trained, member);
+}
+
+uint64_t peers_validation_ns(const struct peers *p, uint32_t member)
+{
+	const uint32_t seq = p->w->spec->train.seq;
+	const uint64_t n = corpus_sequences(p->w->data.corpus, CORPUS_validation, seq);
+	return pacing_validation(n * seq, p->at[member].group->speed);
 }
 
 static void begin_training(struct peers *p, uint32_t member)
@@ -298,13 +294,15 @@ static void begin_training(struct peers *p, uint32_t member)
 	uint64_t takes = 0;
 	e->steps = pacing_steps(&e->plan, p->w->spec, e->group->speed, &takes);
 	if (e->steps)
-		compute(p, member, takes);
+		peers_compute(p, member, takes);
 }
 
 /* All is computed at the moment at which it is done: who dies before has cost nothing. */
 enum err peers_trained(struct peers *p, uint32_t member, struct why *why)
 {
 	struct peer *e = &p->at[member];
+	if (e->follow.on)
+		return follow_go(p, member, why);
 	if (!e->training || e->done_ns != p->w->now)
 		return ERR_OK; /* given up meanwhile */
 	e->training = false;
@@ -312,7 +310,7 @@ enum err peers_trained(struct peers *p, uint32_t member, struct why *why)
 	if (err || !e->validating)
 		return err ? err : train(p, member, why);
 	e->validating = false;
-	err = validate(p, member, why);
+	err = peers_validate(p, member, why);
 	if (!err)
 		begin_training(p, member);
 	return err;
@@ -324,21 +322,24 @@ static enum err on_plan(struct peers *p, uint32_t member, const struct plan *pla
 {
 	struct peer *e = &p->at[member];
 	const struct ledger_head at = standing_head(e->standing);
+	if (p->w->spec->round.overlap && plan->steps) {
+		e->follow.next = *plan;
+		e->follow.waits = true;
+		return follow_plan(p, member, why);
+	}
 	if (!hash_equal(&at.hash, &plan->parent.hash))
 		return ERR_OK; /* of a round that is past */
+	e->follow = (struct follow){0};
 	if (e->training && e->plan.round == plan->round && e->plan.steps == plan->steps)
 		return ERR_OK; /* told again */
 	e->plan = *plan;
 	if (plan->steps && standing_answers(e->standing, plan))
-		return hand_over(p, member, why);
+		return peers_hand_over(p, member, why);
 	e->validating = plan->validate;
-	if (plan->validate) {
-		const uint32_t seq = p->w->spec->train.seq;
-		const uint64_t n = corpus_sequences(p->w->data.corpus, CORPUS_validation, seq);
-		compute(p, member, pacing_validation(n * seq, e->group->speed));
-	} else {
+	if (plan->validate)
+		peers_compute(p, member, peers_validation_ns(p, member));
+	else
 		begin_training(p, member);
-	}
 	return ERR_OK;
 }
 
@@ -346,9 +347,10 @@ static enum err on_snapshot(
 	struct peers *p, uint32_t member, const struct letter *l, struct why *why)
 {
 	struct peer *e = &p->at[member];
+	e->follow = (struct follow){0};
 	enum err err = standing_begin(e->standing, l->path, &l->head, why);
 	if (err == ERR_missing) { /* it was on its way for so long that two newer ones came */
-		send(p, member, letter_new(LETTER_newcomer));
+		peers_send(p, member, letter_new(LETTER_newcomer));
 		return ERR_OK;
 	}
 	if (!err)
@@ -364,18 +366,26 @@ static enum err on_records(
 	for (uint32_t i = 0; i < l->n; i++)
 		list[i] =
 			(struct standing_record){shared_data(l->bytes[i]), shared_len(l->bytes[i])};
-	e->training = false; /* what was not cut is of no use any more */
+	if (!e->follow.on)
+		e->training = false; /* what was not cut is of no use any more */
 	enum err err = standing_apply(e->standing, list, l->n, &l->head, p->w->roster, why);
 	free(list);
 	if (err)
 		return err;
 	if (e->cut_ns) {
-		p->w->tally.delay_s += clock_seconds(p->w->now - e->cut_ns);
-		p->w->tally.delays++;
+		tally_delay(&p->w->tally, e->cut_round, clock_seconds(p->w->now - e->cut_ns));
 		e->cut_ns = 0;
 	}
+	e->rate.peers = l->count;
 	say_place(p, member, LETTER_report);
-	return ERR_OK;
+	return follow_plan(p, member, why);
+}
+
+bool peers_busy(const struct peers *p, uint32_t member, uint64_t *until_ns)
+{
+	const struct peer *e = &p->at[member];
+	*until_ns = e->done_ns;
+	return e->follow.on && e->training;
 }
 
 enum err peers_letter(struct peers *p, uint32_t member, const struct letter *l, struct why *why)

@@ -5,6 +5,7 @@
  */
 #ifndef SIM_PEERS_H
 #define SIM_PEERS_H
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/err.h"
 #include "sim/letter.h"
@@ -18,6 +19,8 @@ void peers_stop(struct peers *p); /* the end: what they could have done is added
 
 /* Counts the processes that a member has had; what is said to another one is lost. */
 uint64_t peers_instance(const struct peers *p, uint32_t member);
+/* Where rounds overlap a letter is looked at when the step that is being computed is done. */
+bool peers_busy(const struct peers *p, uint32_t member, uint64_t *until_ns);
 
 /* ---- events; an error is the end of the simulation */
 enum err peers_start(struct peers *p, uint32_t member, struct why *why) MUST_CHECK;

@@ -42,12 +42,36 @@ double tally_utilisation(const struct tally *t)
 	return t->could > 0 ? (double)t->tokens / t->could : 0;
 }
 
-double tally_delay(const struct tally *t)
+void tally_delay(struct tally *t, uint64_t round, double seconds)
 {
-	if (!t->n_rounds || !t->delays)
-		return 0;
-	double length = t->rounds[t->n_rounds - 1].at_s / (double)t->n_rounds;
-	return length > 0 ? t->delay_s / (double)t->delays / length : 0;
+	for (size_t i = t->n_rounds; i-- > 0;) {
+		struct tally_round *r = &t->rounds[i];
+		if (r->round != round)
+			continue;
+		r->delay_s += seconds;
+		r->delays++;
+		return;
+	}
+}
+
+double tally_delay_of(const struct tally *t, size_t i)
+{
+	const struct tally_round *r = &t->rounds[i];
+	const double length = r->at_s - (i ? t->rounds[i - 1].at_s : 0);
+	return r->delays && length > 0 ? r->delay_s / (double)r->delays / length : 0;
+}
+
+double tally_delay_share(const struct tally *t)
+{
+	double sum = 0;
+	uint64_t n = 0;
+	for (size_t i = 0; i < t->n_rounds; i++) {
+		sum += t->rounds[i].delay_s;
+		n += t->rounds[i].delays;
+	}
+	const double length =
+		t->n_rounds ? t->rounds[t->n_rounds - 1].at_s / (double)t->n_rounds : 0;
+	return n && length > 0 ? sum / (double)n / length : 0;
 }
 
 static double last_loss(const struct tally *t)
@@ -95,14 +119,15 @@ void tally_print(const struct tally *t, FILE *to)
 	fprintf(to, "%-26s %s to the coordinator, %s from it\n", "bytes",
 		human_size(t->up, "B", up), human_size(t->down, "B", down));
 	fprintf(to, "%-26s %.3f, from a cut until it is applied\n", "delay / round",
-		tally_delay(t));
+		tally_delay_share(t));
 	print_refusals(t, to);
 	print_losses(t, to);
 	hash_hex(&t->head, head);
 	fprintf(to,
-		"sim: ok rounds=%zu tokens=%llu loss=%.4f utilisation=%.3f refusals=%llu head=%s\n",
+		"sim: ok rounds=%zu tokens=%llu loss=%.4f utilisation=%.3f delay=%.3f "
+		"refusals=%llu head=%s\n",
 		t->n_rounds, (unsigned long long)t->tokens, last_loss(t), tally_utilisation(t),
-		(unsigned long long)tally_refused(t), head);
+		tally_delay_share(t), (unsigned long long)tally_refused(t), head);
 }
 
 static json_t *rounds_json(const struct tally *t)
@@ -110,12 +135,13 @@ static json_t *rounds_json(const struct tally *t)
 	json_t *list = json_array();
 	for (size_t i = 0; i < t->n_rounds; i++) {
 		const struct tally_round *r = &t->rounds[i];
-		json_array_append_new(list,
-			json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "round",
-				(json_int_t)r->round, "tokens", (json_int_t)r->tokens, "members",
-				(json_int_t)r->members, "dropped", (json_int_t)r->dropped,
-				"bytes_up", (json_int_t)r->up, "bytes_down", (json_int_t)r->down,
-				"took_s", r->took_s, "at_s", r->at_s));
+		json_array_append_new(
+			list, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "round",
+				      (json_int_t)r->round, "tokens", (json_int_t)r->tokens,
+				      "members", (json_int_t)r->members, "dropped",
+				      (json_int_t)r->dropped, "bytes_up", (json_int_t)r->up,
+				      "bytes_down", (json_int_t)r->down, "took_s", r->took_s,
+				      "at_s", r->at_s, "delay_per_round", tally_delay_of(t, i)));
 	}
 	return list;
 }
@@ -142,8 +168,8 @@ json_t *tally_json(const struct tally *t)
 				json_integer((json_int_t)t->refusals[i]));
 	json_t *doc = json_pack("{s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}",
 		"head", head, "rounds", (json_int_t)t->n_rounds, "tokens", (json_int_t)t->tokens,
-		"utilisation", tally_utilisation(t), "delay_per_round", tally_delay(t), "bytes_up",
-		(json_int_t)t->up, "bytes_down", (json_int_t)t->down, "deaths",
+		"utilisation", tally_utilisation(t), "delay_per_round", tally_delay_share(t),
+		"bytes_up", (json_int_t)t->up, "bytes_down", (json_int_t)t->down, "deaths",
 		(json_int_t)t->deaths, "virtual_s", t->virtual_s, "real_s", t->real_s, "refusals",
 		refusals, "each_round", rounds_json(t), "losses", losses_json(t));
 	if (t->n_losses)

@@ -14,6 +14,8 @@ struct tally_round {
 	uint64_t round, tokens, up, down; /* bytes: accepted; of its records, for each member */
 	uint32_t members, dropped;
 	double took_s, at_s; /* from its opening; since the beginning */
+	double delay_s;      /* from a cut for it until a member has applied it: sum over */
+	uint32_t delays;     /* so many */
 };
 
 struct tally_loss {
@@ -28,8 +30,6 @@ struct tally {
 	size_t n_losses;
 	uint64_t refusals[TALLY_CODES], deaths;
 	double could; /* tokens that the trainers could have done while they were there */
-	double delay_s;
-	uint64_t delays; /* from a cut until what it went into is applied: sum, and how many */
 	/* filled in at the end */
 	uint64_t tokens, up, down; /* bytes through the coordinator's line */
 	double virtual_s, real_s;
@@ -42,7 +42,10 @@ void tally_loss(struct tally *t, const struct tally_loss *l);
 void tally_refuse(struct tally *t, enum err code);
 uint64_t tally_refused(const struct tally *t);
 double tally_utilisation(const struct tally *t);
-double tally_delay(const struct tally *t); /* mean, over the mean time from close to close */
+void tally_delay(struct tally *t, uint64_t round, double seconds);
+/* Mean delay by the length of a round, which is from close to close: of all, of one. */
+double tally_delay_share(const struct tally *t);
+double tally_delay_of(const struct tally *t, size_t i);
 
 void tally_print(const struct tally *t, FILE *to); /* the table, and the line with the verdict */
 json_t *tally_json(const struct tally *t);         /* the same; caller decrefs */

@@ -87,10 +87,6 @@ static enum err check_spec(const struct world *w, struct why *why)
 			"%s begins from given weights (init); a simulation begins from the seed: "
 			"take the member away with init=null",
 			w->scenario->spec);
-	if (w->spec->round.overlap)
-		return err_why(why, ERR_spec,
-			"%s lets rounds overlap, which is not simulated: add round.overlap=false",
-			w->scenario->spec);
 	if (w->spec->round.peers_min > w->scenario->peers)
 		return err_why(why, ERR_spec,
 			"%s wants %u members for a round (round.peers_min), the scenario has %u",
@@ -180,6 +176,19 @@ static void reach(struct world *w, struct event *e)
 	e->letter = NULL; /* is in the queue again */
 }
 
+/* Letters wait while a member computes; those of one that died are never read. */
+static bool waits(struct world *w, struct event *e)
+{
+	uint64_t until;
+	if (letter_goes_up(e->letter) || !peers_busy(w->peers, e->member, &until) ||
+		until <= w->now)
+		return false;
+	e->at_ns = until;
+	events_put(&w->events, *e);
+	e->letter = NULL;
+	return true;
+}
+
 /* What a member that has died was sent, or had not sent whole, is lost. */
 static enum err carry_out(struct world *w, struct event *e, struct why *why)
 {
@@ -199,7 +208,7 @@ static enum err carry_out(struct world *w, struct event *e, struct why *why)
 		return ERR_OK;
 	case EVENT_letter: break;
 	}
-	if (!same)
+	if (!same || waits(w, e))
 		return ERR_OK;
 	return letter_goes_up(e->letter)
 		       ? coordinator_letter(w->coordinator, e->member, e->letter, why)

@@ -67,8 +67,7 @@ static void it_stops_when_asked(void **state)
 {
 	(void)state;
 	struct swarm s = {.scratch = proc_scratch()};
-	static const char *const changes[] = {
-		"timed", "round.overlap=false", NULL}; /* has no end */
+	static const char *const changes[] = {"timed", NULL}; /* has no end */
 	s.data = help_run_data(s.scratch);
 	s.spec = help_run_spec(s.scratch, s.data, changes);
 	assert_int_equal(setenv("TMPDIR", s.scratch, 1), 0);

@@ -21,7 +21,7 @@ struct world {
 	struct transfer_tx *tx;
 	struct transfer_rx *rx;
 	struct shared *object;
-	uint64_t now_ns, ref, granted; // granted: by the last credit that we gave the sender
+	uint64_t now_ns, ref, granted; // granted: by the credits that we gave the sender, and eager
 	uint64_t seen[SEEN];
 	size_t n_seen, n_unanswered;
 };
@@ -111,6 +111,13 @@ static void forged(struct world *w, struct rd *r, bool receiver)
 		to_sender(w, &h);
 }
 
+static void restart(struct world *w, uint32_t eager)
+{
+	transfer_tx_restart(w->tx, eager);
+	if (eager > w->granted)
+		w->granted = eager;
+}
+
 static void step(struct world *w, struct rd *r)
 {
 	uint8_t op = rd_u8(r);
@@ -122,7 +129,7 @@ static void step(struct world *w, struct rd *r)
 	case 4: pump_sender(w, false); break;
 	case 5: pump_receiver(w, false); break;
 	case 6: w->now_ns += (uint64_t)rd_u8(r) * CLOCK_SECOND; break;
-	case 7: transfer_tx_restart(w->tx); break;
+	case 7: restart(w, op > 127 ? w->limits.eager : 0); break;
 	case 8:
 		if (w->n_seen)
 			transfer_rx_answer(w->rx, w->seen[rd_u8(r) % w->n_seen],

@@ -251,6 +251,12 @@ int proc_wait(struct proc *p, unsigned seconds)
 	return WIFSIGNALED(p->status) ? 128 + WTERMSIG(p->status) : WEXITSTATUS(p->status);
 }
 
+bool proc_ended(struct proc *p)
+{
+	collect(false);
+	return p->ended;
+}
+
 void proc_input(struct proc *p, const char *text)
 {
 	size_t n = strlen(text);

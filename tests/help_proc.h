@@ -7,6 +7,7 @@
  */
 #ifndef TESTS_HELP_PROC_H
 #define TESTS_HELP_PROC_H
+#include <stdbool.h>
 #include <sys/types.h>
 #include "base/err.h"
 
@@ -31,6 +32,8 @@ int proc_wait(struct proc *p, unsigned seconds);
 struct proc *proc_run(int status, unsigned seconds, const char *const *argv);
 #define PROC_RUN(status, seconds, ...) \
 	proc_run(status, seconds, (const char *const[]){__VA_ARGS__, NULL})
+
+bool proc_ended(struct proc *p); /* never waits */
 
 void proc_input(struct proc *p, const char *text); /* all of it, to the standard input */
 void proc_input_end(struct proc *p);

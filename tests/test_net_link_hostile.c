@@ -162,7 +162,7 @@ static void another_major_is_told_both_versions(void **state)
 	assert_int_equal(h.which_body, MSG_refusal);
 	assert_int_equal(h.body.refusal.code, ERR_version);
 	assert_non_null(strstr(h.body.refusal.text, "2.7"));
-	assert_non_null(strstr(h.body.refusal.text, "1.0"));
+	assert_non_null(strstr(h.body.refusal.text, "1.1"));
 	assert_int_equal(counted().refused_version, 1);
 }
 

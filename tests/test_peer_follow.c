@@ -157,6 +157,52 @@ static void what_is_late_travels_with_the_next_cut(void **state)
 	end(&o);
 }
 
+/* The round was closed before this peer's cut: what it has made is for the next plan's. */
+static void nothing_is_cut_for_a_round_that_is_closed(void **state)
+{
+	(void)state;
+	struct one o;
+	uint64_t first;
+	bool cut;
+	begin(&o);
+	const uint64_t batch = o.p.spec->train.batch;
+	go(&o, 3);
+	close_round(&o, false);
+	assert_false(standing_follow_uncut(o.s));
+	go(&o, 1);
+	assert_false(standing_follow_uncut(o.s));
+	plan_on(&o, 0, &cut);
+	assert_true(standing_follow_uncut(o.s));
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said(&o, &first), 4 * batch);
+	end(&o);
+}
+
+/* What was listed while this peer was away is not taken for what it cut later. */
+static void what_was_listed_after_a_restart_is_no_later_cut(void **state)
+{
+	(void)state;
+	struct one o;
+	uint64_t first;
+	bool cut;
+	begin(&o);
+	const uint64_t batch = o.p.spec->train.batch;
+	go(&o, 3);
+	fine(standing_follow_cut(o.s, &why));
+	fine(standing_save(o.s, &why));
+	o.s = help_peer_again(&o.p, o.s, 1, "a");
+	close_round(&o, true);
+	plan_on(&o, 3 * batch, &cut);
+	go(&o, 2);
+	fine(standing_follow_cut(o.s, &why));
+	close_round(&o, false);
+	plan_on(&o, 0, &cut);
+	go(&o, 1);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said(&o, &first), 3 * batch);
+	end(&o);
+}
+
 /* Its numbers went to others: what was made of them is given up. */
 static void data_that_is_taken_away_is_dropped(void **state)
 {
@@ -231,6 +277,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(every_step_counts_once),
 		T(what_is_late_travels_with_the_next_cut),
+		T(nothing_is_cut_for_a_round_that_is_closed),
+		T(what_was_listed_after_a_restart_is_no_later_cut),
 		T(data_that_is_taken_away_is_dropped),
 		T(an_answer_in_flight_is_given_again),
 		T(the_loss_is_that_of_the_replica),

@@ -31,6 +31,8 @@ static struct statusfile example(void)
 		.steps_done = 3,
 		.steps = 20,
 		.sequence = 24,
+		.state_round = 11,
+		.state_hash = "5f1e",
 		.tokens = INT64_MAX,
 		.tokens_per_s = 1234.5,
 		.loss = 2.25,
@@ -56,6 +58,8 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(t.rate, s.rate);
 	assert_true(t.member == s.member && t.round == s.round && t.steps_done == s.steps_done);
 	assert_true(t.steps == s.steps && t.sequence == s.sequence && t.tokens == s.tokens);
+	assert_true(t.state_round == s.state_round);
+	assert_string_equal(t.state_hash, s.state_hash);
 	assert_true(t.tokens_per_s == s.tokens_per_s && t.loss == s.loss);
 	assert_true(t.bytes_up == s.bytes_up && t.bytes_down == s.bytes_down);
 	s.round++;

@@ -1,5 +1,6 @@
 /* Whole runs under a virtual clock: they can be repeated, no sequence number is lost whatever dies,
  * and liars are refused or borne. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,23 +15,27 @@
 #include "tests/help_sim.h"
 
 #define EACH "\"speed\":400,\"up\":20,\"down\":100,\"rtt_ms\":40"
+#define SETTLED 5 /* rounds, until speeds are known */
 #define TIMED \
 	"round.mode=timed", "round.overlap=false", "round.steps=null", "round.seconds=5", \
 		"round.quorum=0.6", "train.total_tokens=40000"
+#define OVERLAP \
+	"round.mode=timed", "round.steps=null", "round.seconds=5", "train.total_tokens=80000"
 
 struct outcome {
 	struct hash head;
 	uint64_t rounds, tokens, refused, dropped, deaths;
 	uint64_t not_finite, norm;
 	double loss, utilisation;
-	uint32_t members; /* of the last round */
+	uint32_t members;     /* of the last round */
+	double delay, length; /* of the rounds after the first five: by round; seconds */
 };
 
 static struct world world;
 static bool returned; /* there were sequence numbers to be handed out again */
 
 /* Every sequence number that was ever handed out is listed, waits to be handed out again, or is in
- * somebody's plan. */
+ * somebody's plan or stream. */
 static bool balanced(void)
 {
 	const struct rounds *r = coordinator_rounds(world.coordinator);
@@ -40,9 +45,10 @@ static bool balanced(void)
 	returned |= n > 0;
 	for (size_t i = 0; i < n; i++)
 		sum += pool[i].last - pool[i].first;
-	for (uint32_t i = 0; rounds_state(r) == ROUNDS_open && i < rounds_members(r); i++) {
+	const bool overlap = world.spec->round.overlap, open = rounds_state(r) == ROUNDS_open;
+	for (uint32_t i = 0; (overlap || open) && i < rounds_members(r); i++) {
 		const struct rounds_member *m = rounds_member(r, i);
-		if (m && m->assigned)
+		if (m && (overlap || m->assigned))
 			sum += span_count(m->spans, m->n_spans);
 	}
 	assert_int_equal(sum, rounds_cursor(r));
@@ -74,6 +80,11 @@ static struct outcome run(const char *rest, const char *const *changes)
 		.members = t->rounds[t->n_rounds - 1].members};
 	for (size_t i = 0; i < t->n_rounds; i++)
 		o.dropped += t->rounds[i].dropped;
+	for (size_t i = SETTLED; i + 1 < t->n_rounds; i++)
+		o.delay += tally_delay_of(t, i) / (double)(t->n_rounds - 1 - SETTLED);
+	if (t->n_rounds > SETTLED)
+		o.length = (t->rounds[t->n_rounds - 1].at_s - t->rounds[SETTLED - 1].at_s) /
+			   (double)(t->n_rounds - SETTLED);
 	world_close(&world);
 	scenario_release(&scenario);
 	return o;
@@ -82,7 +93,8 @@ static struct outcome run(const char *rest, const char *const *changes)
 static void the_same_again_has_the_same_head(void **state)
 {
 	(void)state;
-	static const char *const changes[][8] = {{NULL}, {TIMED, NULL},
+	static const char *const changes[][8] = {{NULL}, {TIMED, NULL}, {OVERLAP, NULL},
+
 		{"outer.merged=int8", "codec.values=two", NULL},
 		{"outer.rule=diloco", "outer.momentum=0.8", "outer.lr=0.5",
 			"train.total_tokens=6400", NULL}};
@@ -148,6 +160,47 @@ static void who_is_back_goes_on_from_what_it_saved(void **state)
 	assert_true(o.loss < 1.5);
 }
 
+/* Training goes on while what was cut travels: rounds are as long as the spec says wherever the
+ * members are, and what the way costs is the delay.  Without overlap it makes rounds longer. */
+static void rounds_that_overlap_hide_the_way(void **state)
+{
+	(void)state;
+	static const char *const overlap[] = {OVERLAP, "round.validate_every=1000", NULL},
+				 *const waits[] = {TIMED, "round.validate_every=1000", NULL};
+	static const char far[] = "\"peers\":[{\"count\":4,\"speed\":400,\"up\":20,\"down\":100,"
+				  "\"rtt_ms\":1000}]",
+			  near[] = "\"peers\":[{\"count\":4," EACH "}]";
+	const struct outcome a = run(far, overlap), b = run(near, overlap), c = run(far, waits);
+	assert_int_equal(a.refused, 0);
+	assert_int_equal(a.dropped, 0);
+	/* a cut comes at the end of a step, and a step takes 0.16 seconds */
+	assert_true(fabs(a.length - 5) < 0.2 && fabs(b.length - 5) < 0.2);
+	assert_true(c.length > 5.7);
+	assert_true(a.delay > 0.2 && a.delay < 0.2 + 2 * 0.16 / 5);
+	assert_true(b.delay > 0.008 && b.delay < 0.08);
+	assert_true(a.utilisation > 0.85 && b.utilisation > 0.9 && c.utilisation < 0.6);
+	assert_true(a.loss < 1.5 && b.loss < 1.5);
+}
+
+/* Who dies with steps that were not cut loses those, and no number; who comes late takes part in
+ * the round that is open; who is too slow for one delivers with the next. */
+static void rounds_that_overlap_bear_churn(void **state)
+{
+	(void)state;
+	static const char *const changes[] = {OVERLAP, "round.quorum=0.6", NULL};
+	const struct outcome o =
+		run("\"peers\":[{\"count\":3," EACH "},"
+		    "{\"count\":2,\"speed\":200,\"up\":0.05,\"down\":0.1,\"rtt_ms\":2000},"
+		    "{\"count\":1," EACH ",\"joins_s\":11},"
+		    "{\"count\":2," EACH ",\"churn\":{\"dies_every_s\":12,\"back_after_s\":3}}]",
+			changes);
+	assert_true(o.deaths >= 4);
+	assert_true(o.dropped > 0);
+	assert_int_equal(o.not_finite + o.norm, 0);
+	assert_true(o.tokens >= 80000);
+	assert_true(o.loss < 1.5);
+}
+
 /* What no training can have made is refused; the rest passes the gate, and costs, but does not stop
  * the training. */
 static void liars_are_refused_or_borne(void **state)
@@ -209,6 +262,8 @@ int main(void)
 		TEST(links_do_not_change_a_fixed_step_run),
 		TEST(who_dies_is_left_out_and_its_data_is_given_again),
 		TEST(who_is_back_goes_on_from_what_it_saved),
+		TEST(rounds_that_overlap_hide_the_way),
+		TEST(rounds_that_overlap_bear_churn),
 		TEST(liars_are_refused_or_borne),
 		TEST(what_cannot_go_on_ends_with_a_sentence),
 	};
