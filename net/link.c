@@ -175,6 +175,7 @@ enum err link_new(const struct link_config *config, struct link **out, struct wh
 		return err;
 	struct link *l = alloc_must_zero(1, sizeof *l);
 	l->config = *config;
+	l->config.transfer.push = config->seed;
 	if (config->bind) {
 		snprintf(l->bind, sizeof l->bind, "%s", config->bind);
 		l->config.bind = l->bind;

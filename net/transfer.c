@@ -41,7 +41,7 @@ struct tx_object {
 	struct tx_object *next_object;
 	enum tx_state state;
 	struct shared *bytes;
-	uint64_t ref;
+	uint64_t ref, push;
 	uint64_t next, have, upto; // offsets: to be sent, acknowledged, allowed
 	uint64_t started_ns, progress_ns;
 	uint32_t kind, attempt, tries; // tries: begins since the last progress
@@ -53,6 +53,7 @@ struct transfer_tx {
 	const struct transfer_limits *limits;
 	struct tx_object *first;
 	size_t count;
+	uint64_t pushes;
 	uint32_t eager;            // of the other side
 	uint64_t cancels[CANCELS]; // to be told to the receiver
 	size_t n_cancels;
@@ -108,6 +109,7 @@ uint64_t transfer_tx_push(struct transfer_tx *tx, uint32_t kind, struct shared *
 	struct tx_object *o = alloc_must_zero(1, sizeof *o), **end = &tx->first;
 	o->bytes = shared_hold(bytes);
 	o->ref = ref;
+	o->push = tx->limits->push + tx->pushes++;
 	o->kind = kind;
 	o->meta_len = meta_len;
 	if (meta_len)
@@ -252,6 +254,7 @@ static void tx_begin(struct transfer_tx *tx, struct tx_object *o, bool again, ui
 	b->size = size;
 	b->chunk = tx->limits->chunk;
 	b->attempt = ++o->attempt;
+	b->push = o->push;
 	b->meta.size = (pb_size_t)o->meta_len;
 	memcpy(b->meta.bytes, o->meta, o->meta_len);
 }

@@ -38,6 +38,7 @@ struct transfer_limits {
 	uint64_t delay_ns; /* the most that is on the way, as time at the measured rate */
 	uint64_t retry_ns; /* no progress for so long: begin again (doubled each time, to 8 x) */
 	uint64_t stall_ns; /* an incomplete object without progress for so long is dropped */
+	uint64_t push;     /* where numbers of pushes begin: elsewhere in every process */
 };
 
 struct transfer_kind {
@@ -84,7 +85,7 @@ struct transfer_tx;
 struct transfer_tx *transfer_tx_new(const struct transfer_limits *limits);
 void transfer_tx_free(struct transfer_tx *tx);
 /* Queue an object; holds a reference to bytes.  An object with the same ref that is still queued or
- * under way is not queued again. */
+ * under way is not queued again; one that was told before is asked for anew. */
 uint64_t transfer_tx_push(struct transfer_tx *tx, uint32_t kind, struct shared *bytes,
 	const void *meta, size_t meta_len);
 void transfer_tx_cancel(struct transfer_tx *tx, uint64_t ref); /* unknown ref: nothing */

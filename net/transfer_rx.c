@@ -12,7 +12,7 @@ enum rx_state { RX_waiting, RX_receiving, RX_verified };
 struct rx_object {
 	struct rx_object *next_object;
 	enum rx_state state;
-	uint64_t ref, size, have, upto; // upto: what was granted
+	uint64_t ref, push, size, have, upto; // upto: what was granted
 	uint64_t started_ns, progress_ns;
 	uint32_t kind, attempt, chunk;
 	bool credit_due, answer_due; // the latter: of a begin, as it was decided then
@@ -25,7 +25,7 @@ struct rx_object {
 
 /* An answer that was given, for senders that ask again. */
 struct rx_kept {
-	uint64_t ref;
+	uint64_t ref, push;
 	bool used, due;
 	enum err code;
 	char *text; // NULL when accepted
@@ -87,6 +87,14 @@ static struct rx_object *rx_find(const struct transfer_rx *rx, uint64_t ref)
 	return o;
 }
 
+/* What was answered before is pushed anew: it is judged anew. */
+static void rx_forget(struct transfer_rx *rx, uint64_t ref, uint64_t push)
+{
+	for (size_t i = 0; i < TRANSFER_KEPT; i++)
+		if (rx->kept[i].used && rx->kept[i].ref == ref && rx->kept[i].push != push)
+			rx->kept[i].used = rx->kept[i].due = false;
+}
+
 /* true: ref was answered before, and the answer will be repeated. */
 static bool rx_repeat(struct transfer_rx *rx, uint64_t ref)
 {
@@ -96,22 +104,24 @@ static bool rx_repeat(struct transfer_rx *rx, uint64_t ref)
 	return false;
 }
 
-static void rx_keep(struct transfer_rx *rx, uint64_t ref, enum err code, const char *text)
+static void rx_keep(
+	struct transfer_rx *rx, uint64_t ref, uint64_t push, enum err code, const char *text)
 {
 	struct rx_kept *k = &rx->kept[rx->next_kept];
 	rx->next_kept = (rx->next_kept + 1) % TRANSFER_KEPT;
 	free(k->text);
-	*k = (struct rx_kept){.ref = ref, .used = true, .due = true, .code = code};
+	*k = (struct rx_kept){.ref = ref, .push = push, .used = true, .due = true, .code = code};
 	if (code)
 		k->text = alloc_must_strdup(text && text[0] ? text : err_text(code));
 }
 
-static enum err rx_decline(struct transfer_rx *rx, uint64_t ref, const struct why *why)
+static enum err rx_decline(
+	struct transfer_rx *rx, uint64_t ref, uint64_t push, const struct why *why)
 {
 	struct rx_object *o = rx_find(rx, ref);
 	if (o)
 		rx_remove(rx, o);
-	rx_keep(rx, ref, why->code, why->text);
+	rx_keep(rx, ref, push, why->code, why->text);
 	return why->code;
 }
 
@@ -220,6 +230,7 @@ static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t 
 	struct hash name;
 	memcpy(name.b, b->name, sizeof name.b);
 	uint64_t ref = transfer_ref(b->kind, &name, b->meta.bytes, b->meta.size);
+	rx_forget(rx, ref, b->push);
 	if (rx_repeat(rx, ref))
 		return ERR_OK;
 	uint64_t window = rx_survey(rx, now_ns);
@@ -228,7 +239,7 @@ static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t 
 	if (!err && o && o->size != b->size)
 		err = err_why(&why, ERR_syntax, "an object began with two sizes");
 	if (err)
-		return rx_decline(rx, ref, &why);
+		return rx_decline(rx, ref, b->push, &why);
 	if (!o && rx->count >= rx->limits->objects)
 		return ERR_busy; // the sender asks again
 	if (!o) {
@@ -237,6 +248,7 @@ static enum err rx_begin(struct transfer_rx *rx, const shoal_begin *b, uint64_t 
 	}
 	if (o->state == RX_waiting)
 		o->progress_ns = now_ns;
+	o->push = b->push;
 	o->attempt = b->attempt;
 	o->chunk = b->chunk;
 	o->answer_due = true;
@@ -255,7 +267,7 @@ static enum err rx_verify(struct transfer_rx *rx, struct rx_object *o, uint64_t 
 	if (!hash_equal(&found, &o->name)) {
 		struct why why;
 		err_why(&why, ERR_hash, "the bytes of an object do not match its hash");
-		return rx_decline(rx, o->ref, &why);
+		return rx_decline(rx, o->ref, o->push, &why);
 	}
 	o->state = RX_verified;
 	*e = (struct transfer_event){.what = TRANSFER_received,
@@ -320,8 +332,9 @@ void transfer_rx_answer(struct transfer_rx *rx, uint64_t ref, enum err code, con
 	struct rx_object *o = rx_find(rx, ref);
 	if (!o || o->state != RX_verified)
 		return;
+	uint64_t push = o->push;
 	rx_remove(rx, o);
-	rx_keep(rx, ref, code, text);
+	rx_keep(rx, ref, push, code, text);
 }
 
 static bool rx_answers(struct transfer_rx *rx, shoal_header *h)
