@@ -312,9 +312,12 @@ static void answer_plan(struct hub *h, uint32_t i)
 			help_coordinator_contribute(h, i, s);
 }
 
-static bool left_open(const struct hub *h)
+static uint64_t played; /* the round that is waited for */
+
+/* Where rounds overlap the next one is open at once. */
+static bool is_closed(const struct hub *h)
 {
-	return rounds_state(h->rounds) != ROUNDS_open && rounds_state(h->rounds) != ROUNDS_closing;
+	return run_head(&h->run).round >= played && rounds_state(h->rounds) != ROUNDS_closing;
 }
 
 void help_coordinator_play(struct hub *h, uint64_t round)
@@ -326,7 +329,8 @@ void help_coordinator_play(struct hub *h, uint64_t round)
 		assert_int_not_equal(rounds_state(h->rounds), ROUNDS_waiting);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 			answer_plan(h, i);
-		help_coordinator_until(h, left_open);
+		played = rounds_round(h->rounds);
+		help_coordinator_until(h, is_closed);
 		assert_int_equal(h->failed.code, ERR_OK);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 			help_coordinator_report(h, i);
