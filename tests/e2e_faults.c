@@ -8,6 +8,7 @@
 #include <string.h>
 #include <poll.h>
 #include <cmocka.h>
+#include "base/file.h"
 #include "tests/help_faults.h"
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
@@ -26,6 +27,11 @@ static unsigned times(struct proc *p, const char *text)
 }
 
 /* ---- full disks */
+
+static bool names_a_blob(const char *index)
+{
+	return file_exists(index) && strstr(help_run_read(index), "\"blob\"");
+}
 
 static void a_peer_with_a_full_disk_trains_on(void **state)
 {
@@ -48,10 +54,9 @@ static void a_peer_with_a_full_disk_trains_on(void **state)
 	help_swarm_says(&s, "peer", "working", WAIT);
 	/* what it keeps for others is whole again when the next snapshot is in it */
 	const char *index = proc_text("%s/peer/shelf/index.json", s.scratch);
-	for (uint64_t at = help_swarm_at(&s), end = at + 100;
-		!strstr(help_run_read(index), "\"blob\""); at++) {
+	for (uint64_t at = help_swarm_at(&s), end = at + 100; !names_a_blob(index); at++) {
 		if (at == end)
-			fail_msg("%s", help_run_read(index));
+			fail_msg("%s names nothing after 100 rounds", index);
 		help_swarm_round(&s, at + 1, WAIT);
 	}
 	assert_int_equal(times(p, "No space left"), said);
