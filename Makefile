@@ -101,6 +101,11 @@ $(O)/tests/plugin_%.o: CFLAGS_dir = -fPIC
 $(O)/tests/plugin_%.so: $(O)/tests/plugin_%.o
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
 $(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
+# Goes into programs of any build, before what a sanitizer brings: so it has none.
+$(O)/tests/preload_%.so: tests/preload_%.c tests/help_%.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(filter-out -fsanitize%,$(CFLAGS_all)) -fPIC -shared -o $@ $<
+$(O)/tests/e2e_faults: | $(O)/tests/preload_faults.so
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast
@@ -150,7 +155,7 @@ $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
 define e2e_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
-	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o \
+	$(O)/tests/help_proc.o $(O)/tests/help_run.o $(O)/tests/help_swarm.o $(O)/tests/help_webdriver.o $(O)/tests/help_liar.o $(O)/tests/help_relay.o $(O)/tests/help_faults.o \
 	$(call link_objs,round)
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS_all)
 endef
@@ -163,18 +168,18 @@ $(O)/tests/e2e_wan: | $(wan_emulator)
 # Real processes in which something breaks all the time (tests/chaos/chaos.c); the schedule alone has a unit test.
 chaos := $(O)/tests/chaos
 $(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/schedule chaos/verdict help_proc help_run help_swarm \
-	help_relay) $(call link_objs,coordinator)
+	help_relay help_faults) $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_all)
 $(O)/tests/test_base_chaos: $(chaos)/schedule.o
-$(chaos)/clock_shift.o: CFLAGS_dir = -fPIC
-$(chaos)/clock_shift.so: $(chaos)/clock_shift.o
-	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -shared -o $@ $^
+$(chaos)/chaos: | $(O)/tests/preload_faults.so
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bench_*.c))
 	$$(call say,LINK,$$@)$$(CC) $$(opt) $$(LDFLAGS) -o $$@ $$^ $(LDLIBS_blas) $$(LDLIBS_all)
 endef
-$(foreach t,$(bench_src) tests/study_codec.c,$(eval $(call bench_rule,$t)))
+$(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t)))
+# Runs on the emulated links, beside what they are measured against.
+$(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
 # The all-reduce that ours is measured against, and its test.
 $(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
@@ -210,7 +215,7 @@ check-aarch64: ## the vector loops built for aarch64 and tested by emulation (gc
 check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
 	@tests/check_bf16.sh $(O)
 
-bench: all $(bench_bin) ## make bench T=compute|link|codec: a table, and JSON under build/bench/
+bench: all $(bench_bin) ## make bench T=compute|link|codec|allreduce|swarm: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 
@@ -219,15 +224,14 @@ wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all)
 
 DURATION ?= 60
 SEED ?= 1
-chaos: all $(chaos)/chaos $(chaos)/clock_shift.so ## make chaos DURATION=60 SEED=1 [SCRIPT=file]: everything breaks again and again, nothing may be lost
-	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) \
-		"$(if $(filter release debug,$(MODE)),$(abspath $(chaos)/clock_shift.so))" build/chaos/$(SEED) "$(SCRIPT)"
+chaos: all $(chaos)/chaos ## make chaos DURATION=60 SEED=1 [SCRIPT=file] [SET="round.overlap=false"]: everything breaks again and again, nothing may be lost
+	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) build/chaos/$(SEED) "$(SCRIPT)" "$(SET)"
 
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
 
-study: all $(O)/tests/study_codec ## loss against bits for every codec and rule, three seeds; what is there is kept (ROWS=two SEEDS="1 2" JOBS=2)
-	@tests/study.sh $(O)
+study: all $(O)/tests/study_codec $(O)/tests/study_peers ## make study T=codec|peers|delay|churn (codec): tables of the loss, three seeds; what is there is kept (ROWS=two SEEDS="1 2" JOBS=2)
+	@tests/study.sh $(O) $(or $(T),codec)
 
 demo: all ## train a real model on the King James text (TEXT=file for another); exit 0 only if it learned
 	@tests/demo.sh $(O)

@@ -26,7 +26,7 @@ static void reply_text(struct https_request *r, const char *text)
 
 static void get_statement(void *arg, struct https_request *r)
 {
-	reply_text(r, ((struct hub *)arg)->statement);
+	reply_text(r, hub_statement(arg));
 }
 
 static void get_spec(void *arg, struct https_request *r)

@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/option.h"
 #include "base/program.h"
 #include "base/signal.h"
@@ -17,6 +21,8 @@
 
 #define SETS_MAX 64
 #define CONNECTIONS_MOST 16384
+#define SPACE_EVERY_MS 2000
+#define SPACE_LEAST (1u << 20) /* bytes that fit again */
 
 static struct {
 	struct hub_config hub;
@@ -106,24 +112,67 @@ static enum err load_spec(const char *path, const char *const *sets, size_t n_se
 	return err ? err : spec_load(path, all, n_sets + 1, out, NULL, why);
 }
 
-static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
+/* Asks the disk itself: a quota is not in the figures of its file system. */
+static bool has_space(void)
 {
-	struct spec *spec = NULL;
+	char *path = alloc_must_printf("%s/space", opt.hub.dir),
+	     *bytes = alloc_must_zero(1, SPACE_LEAST);
+	struct file_out *f = NULL;
+	bool has =
+		!file_out_open(path, 0600, &f, NULL) && !file_out_put(f, bytes, SPACE_LEAST, NULL);
+	file_out_discard(f);
+	free(bytes);
+	free(path);
+	return has;
+}
+
+/* The run is as after a power cut, and peers wait and train on.  False: asked to stop. */
+static bool wait_for_space(const struct why *why)
+{
+	progress_line_end();
+	log_warn(coord, "the run waits for space and goes on by itself: %s", why->text);
+	do {
+		struct pollfd asked = {.fd = signal_fd(), .events = POLLIN};
+		(void)poll(&asked, 1, SPACE_EVERY_MS);
+	} while (!signal_asked() && !has_space());
+	return !signal_asked();
+}
+
+/* Until it ends, or something is missing that the store cannot do without. */
+static enum err serve_once(const struct spec *spec, bool first, struct why *why)
+{
 	struct hub h;
-	enum err err = load_spec(path, sets, n_sets, &spec, why);
-	if (err)
-		return err;
-	signal_watch();
-	err = hub_open(&opt.hub, spec, &h, why);
-	spec_free(spec);
+	enum err err = hub_open(&opt.hub, spec, &h, why);
 	if (!err) {
-		introduce(&h);
+		struct invites_wish where;
+		char host[JOINLINK_HOST];
+		hub_invite_where(&h, &where, host);
+		opt.hub.port = where.port; /* any is good the first time; then peers know it */
+		opt.hub.link_port = link_port(h.link);
+		if (first)
+			introduce(&h);
+		else
+			log_at(coord, 1, "there is space again: the run goes on");
 		err = hub_run(&h, why);
 	}
 	progress_line_end();
 	if (!err && !h.told_outcome)
 		progress_line_outcome(&h, "stopped");
 	hub_close(&h);
+	return err;
+}
+
+static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
+{
+	struct spec *spec = NULL;
+	enum err err = load_spec(path, sets, n_sets, &spec, why);
+	if (err)
+		return err;
+	signal_watch();
+	err = serve_once(spec, true, why);
+	while (err == ERR_full && wait_for_space(why))
+		err = serve_once(spec, false, why);
+	spec_free(spec);
 	return err;
 }
 

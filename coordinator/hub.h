@@ -66,7 +66,8 @@ struct hub {
 	struct manifest *manifest;
 	char token[65];    /* the operator's */
 	char *invite_path; /* the file with the join link */
-	char *statement;
+	char *statement;   /* as hub_statement gives it */
+	uint64_t statement_from_s;
 	struct rounds *rounds;
 	struct mailbox *mail;
 	struct desk *desk;
@@ -95,6 +96,7 @@ struct hub {
 	bool ended;        /* the machine has finished */
 	uint64_t ended_ns;
 	bool told_outcome;             /* the last line is printed */
+	bool gate_fails;               /* the last contribution could not be stored */
 	bool changed;                  /* pages have not heard of the overview */
 	bool stop;                     /* leave the loop */
 	struct why failed;             /* why it was left; code ERR_OK: as asked */
@@ -141,6 +143,9 @@ void hub_refuse(struct hub *h, const struct hub_refused *r, const struct why *wh
 /* Refusals since the last call go to the store. */
 void hub_store_refusals(struct hub *h);
 
+/* The signed statement of this coordinator's keys, for clocks that are right now: ours may have
+ * been set since the last one was made.  Valid until the next call. */
+const char *hub_statement(struct hub *h);
 /* The roster has changed on disk: renew it, admit, tell everybody. */
 void hub_roster_changed(struct hub *h, uint64_t now);
 void hub_pause(struct hub *h, bool paused, uint64_t now);

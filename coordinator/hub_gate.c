@@ -10,13 +10,17 @@
 static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct hub_refused *r,
 	const struct why *why)
 {
-	link_answer(h->link, key, ref, why->code, why->text);
-	if (why->code == ERR_nomem || why->code == ERR_full || why->code == ERR_io) {
-		log_warn(coord, "a contribution of member %u is lost: %s", r->member, why->text);
-		hub_alarm(h, why);
-	} else {
+	if (why->code != ERR_nomem && why->code != ERR_full && why->code != ERR_io) {
+		link_answer(h->link, key, ref, why->code, why->text);
 		hub_refuse(h, r, why);
+		return;
 	}
+	/* No fault of the sender's, who keeps it and sends it again. */
+	link_answer(h->link, key, ref, why->code, err_text(why->code));
+	if (!h->gate_fails)
+		log_warn(coord, "contributions cannot be stored, peers keep them: %s", why->text);
+	h->gate_fails = true;
+	hub_alarm(h, why);
 }
 
 static struct gate_expect expectation(
@@ -44,6 +48,17 @@ static struct gate_expect expectation(
 	return e;
 }
 
+/* Who was dropped while its contribution was on the way is told that, and is not to blame. */
+static enum err check_part(struct hub *h, uint32_t number, uint64_t round, struct why *why)
+{
+	const struct rounds_member *m = rounds_member(h->rounds, number);
+	if (m && m->assigned)
+		return ERR_OK;
+	return err_why(why, ERR_wrong_round,
+		"round %llu goes on without this peer, which was away for too long",
+		(unsigned long long)round);
+}
+
 void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 {
 	struct contribution_view v;
@@ -65,6 +80,8 @@ void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 				v.says.shard, (unsigned long long)v.says.round,
 				h->run.spec->round.fragments);
 	}
+	if (!err && h->announced && v.says.round == h->announced)
+		err = check_part(h, number, v.says.round, &why);
 	if (err) {
 		refuse(h, e->key, e->ref, &r, &why);
 		return;
@@ -83,7 +100,6 @@ void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 /* The round may have moved on while the desk was looking. */
 static enum err still_wanted(struct hub *h, const struct desk_gate *g, struct why *why)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, g->expect.peer);
 	const struct hub_arrival *a = &hub_member(h, g->expect.peer)->arrived[g->says.shard];
 	struct ledger_head head = run_head(&h->run);
 	if (!h->announced || g->says.round != h->announced ||
@@ -92,10 +108,9 @@ static enum err still_wanted(struct hub *h, const struct desk_gate *g, struct wh
 			"round %llu was closed while the contribution was checked: it travels with "
 			"the next one",
 			(unsigned long long)g->says.round);
-	if (!m || !m->assigned)
-		return err_why(why, ERR_wrong_round,
-			"round %llu goes on without this peer, which was away for too long",
-			(unsigned long long)g->says.round);
+	enum err err = check_part(h, g->expect.peer, g->says.round, why);
+	if (err)
+		return err;
 	if (a->have && hash_equal(&a->id, &g->id))
 		return err_why(why, ERR_duplicate, "the contribution was received already");
 	if (a->have)
@@ -151,6 +166,7 @@ void hub_gate_done(struct hub *h, struct desk_job *j, uint64_t now)
 	if (!err)
 		err = keep(h, g, now, &j->why);
 	if (!err || err == ERR_duplicate) {
+		h->gate_fails = false;
 		link_answer(h->link, g->link, g->ref, ERR_OK, NULL);
 		return;
 	}

@@ -174,6 +174,22 @@ static enum err open_link(struct hub *h, struct why *why)
 	return ERR_OK;
 }
 
+const char *hub_statement(struct hub *h)
+{
+	const uint64_t now_s = clock_wall_s(), from_s = h->statement_from_s;
+	if (h->statement && now_s >= from_s && now_s - from_s < STATEMENT_VALID_S / 2)
+		return h->statement;
+	struct statement s = {.run = h->run.spec->id,
+		.spki = tls_spki(h->run.keys.tls),
+		.from_s = now_s,
+		.to_s = now_s + STATEMENT_VALID_S};
+	memcpy(s.curve, h->run.keys.curve.public_key, sizeof s.curve);
+	free(h->statement);
+	h->statement = statement_make(&s, h->run.keys.run);
+	h->statement_from_s = now_s;
+	return h->statement;
+}
+
 static enum err open_https(struct hub *h, struct why *why)
 {
 	struct https_server_config c;
@@ -185,15 +201,7 @@ static enum err open_https(struct hub *h, struct why *why)
 	c.routes = api_routes(&c.n_routes);
 	c.arg = h;
 	enum err err = https_server_new(h->base, &c, &h->https, why);
-	if (err)
-		return name_options(err, "--port", why);
-	struct statement s = {.run = h->run.spec->id,
-		.spki = tls_spki(h->run.keys.tls),
-		.from_s = clock_wall_s(),
-		.to_s = clock_wall_s() + STATEMENT_VALID_S};
-	memcpy(s.curve, h->run.keys.curve.public_key, sizeof s.curve);
-	h->statement = statement_make(&s, h->run.keys.run);
-	return ERR_OK;
+	return err ? name_options(err, "--port", why) : ERR_OK;
 }
 
 enum err hub_open(

@@ -368,8 +368,9 @@ static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 	}
 	if (!commit_round(h, c, now, &row))
 		return;
-	trace_event("round", "{s:I, s:I, s:I}", "round", (json_int_t)row.round, "members",
-		(json_int_t)row.members, "tokens", (json_int_t)row.tokens);
+	trace_event("round", "{s:I, s:I, s:I, s:f}", "round", (json_int_t)row.round, "members",
+		(json_int_t)row.members, "tokens", (json_int_t)row.tokens, "seconds",
+		clock_seconds(row.took_ns));
 	progress_line_round(h, &row);
 	end_round(h);
 	pace_note(h, &row, now);

@@ -1,4 +1,5 @@
 /* shoal-peer local: train alone from a spec, and resume exactly where a kill left it. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "peer/command.h"
 #include "peer/dataset.h"
 #include "peer/saved.h"
+#include "peer/throttle.h"
 #include "peer/trainer.h"
 
 #define WORDS_MAX 32
@@ -26,6 +28,7 @@
 struct options {
 	const char *data, *dir, *init, *backend;
 	int64_t threads, tokens, windows;
+	double share;
 	uint64_t memory, save_every;
 };
 
@@ -41,6 +44,8 @@ static const struct option_row rows[] = {
 		"device to compute on (shoal-peer bench lists them)"},
 	{"threads", OPTION_int, &opt.threads, "0", 0, 1024,
 		"compute threads; 0: one per core allowed here"},
+	{"cpu-share", OPTION_real, &opt.share, "1", THROTTLE_SHARE_LEAST, 1,
+		"share of the time that training may compute, as in 0.5; 1: all"},
 	{"memory", OPTION_bytes, &opt.memory, "0", 0, 0,
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"tokens", OPTION_int, &opt.tokens, "0", 0, 1e18,
@@ -67,6 +72,7 @@ struct local {
 	struct statefile_series series;
 	struct trainer_validation last;
 	struct progress progress;
+	struct throttle throttle;
 	uint64_t *sequences; /* of a step */
 	uint64_t cursor;     /* next training sequence */
 	uint64_t end;        /* first sequence not trained on */
@@ -269,6 +275,19 @@ static void show(struct local *l, uint64_t began, bool force)
 		(unsigned long long)tokens_of(l, l->cursor), l->mean_loss, val, speed);
 }
 
+/* After a step that began then; a signal ends it at once. */
+static void rest(struct local *l, uint64_t began_ns)
+{
+	const uint64_t now = clock_now_ns(),
+		       wait = throttle_wait(&l->throttle, now, now - began_ns);
+	struct pollfd signal = {signal_fd(), POLLIN, 0};
+	if (wait)
+		(void)ppoll(&signal, 1,
+			&(struct timespec){.tv_sec = (time_t)(wait / CLOCK_SECOND),
+				.tv_nsec = (long)(wait % CLOCK_SECOND)},
+			NULL);
+}
+
 static bool asked(void *arg)
 {
 	(void)arg;
@@ -289,8 +308,11 @@ static enum err train(struct local *l, struct why *why)
 	while (!e && l->cursor < l->end && !signal_asked()) {
 		if (every && l->cursor % every == 0)
 			e = validate(l, why);
+		const uint64_t step_began = clock_now_ns();
 		if (!e)
 			e = step(l, why);
+		if (!e)
+			rest(l, step_began);
 		if (!e && clock_now_ns() - l->saved_at_ns >= opt.save_every)
 			e = save(l, why);
 		show(l, began, l->cursor >= l->end);
@@ -326,6 +348,7 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
 		return PROGRAM_failed;
 	l->sequences = alloc_must_zero(l->spec->train.batch, sizeof *l->sequences);
+	throttle_init(&l->throttle, opt.share);
 	uint64_t step_tokens = spec_step_tokens(l->spec);
 	uint64_t total = opt.tokens ? (uint64_t)opt.tokens : l->spec->train.total_tokens;
 	l->end = (total + step_tokens - 1) / step_tokens * l->spec->train.batch;

@@ -34,17 +34,20 @@ void member_unpush(struct member *m)
 		m->pushes[i] = 0;
 	}
 	m->delivered = m->refused = 0;
+	m->again_ns = 0;
 }
 
 void member_repair(struct member *m, const struct why *why, bool own)
 {
-	own = own && !m->repairs;
-	if (m->repairs++ == REPAIRS_MAX) {
+	const bool room = why->code == ERR_full; /* is missing, nothing else is wrong */
+	own = own && !m->repairs && !room;
+	if (!room && m->repairs++ == REPAIRS_MAX) {
 		member_fail(m, why);
 		return;
 	}
-	member_warn(m, "%s; beginning again from %s", why->text,
-		own ? "what was saved last" : "the newest snapshot");
+	if (!room)
+		member_warn(m, "%s; beginning again from %s", why->text,
+			own ? "what was saved last" : "the newest snapshot");
 	m->started = false;
 	m->plan_waits = m->training = false;
 	worker_abandon(m->worker);
@@ -53,8 +56,10 @@ void member_repair(struct member *m, const struct why *why, bool own)
 	m->target_since_ns = 0; /* nobody sends again what was dropped */
 	if (own)
 		worker_start(m->worker, NULL, NULL);
-	else
+	else if (m->repairs == 1 && !room)
 		member_fetch(m, FETCH_snapshot);
+	else
+		member_fetch_later(m, FETCH_snapshot, backoff_next(&m->mending), why);
 }
 
 void member_roster(struct member *m, struct roster *r)
@@ -112,6 +117,7 @@ static void train(struct member *m)
 	m->starved = false;
 	m->parked = false;
 	m->delivered = m->refused = 0;
+	m->again_ns = 0;
 	m->status.round = m->plan.round;
 	m->status.steps = m->plan.steps;
 	m->status.steps_done = 0;
@@ -182,6 +188,8 @@ void member_advance(struct member *m, uint64_t now)
 	}
 	if (!m->reported)
 		report(m);
+	if (m->again_ns && now >= m->again_ns && !m->ended)
+		m->plan_waits = true; /* said again it is answered again */
 	if (m->plan_waits && (!m->training || m->spec->round.overlap) && !m->ended &&
 		hash_equal(&m->plan.parent.hash, &m->head.hash))
 		train(m);
@@ -291,6 +299,8 @@ enum err member_run(const struct member_config *config, struct why *why)
 	uint64_t seed;
 	rng_secret(&seed, sizeof seed);
 	backoff_init(&m.backoff, seed, CLOCK_SECOND / 2, 30 * CLOCK_SECOND);
+	backoff_init(&m.mending, seed + 1, CLOCK_SECOND / 2, 30 * CLOCK_SECOND);
+	backoff_init(&m.again, seed + 2, CLOCK_SECOND, MEMBER_RETRY_MOST);
 	progress_init(&m.progress, 0);
 	struct fetch_config how = {.link = config->link,
 		.identity = config->identity,

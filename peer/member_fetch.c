@@ -122,7 +122,18 @@ static void on_records(struct member *m, struct fetch_result *r, uint64_t now)
 	}
 }
 
-static void on_failed(struct member *m, const struct fetch_result *r, uint64_t now)
+void member_fetch_later(
+	struct member *m, enum fetch_job job, uint64_t wait_ns, const struct why *why)
+{
+	char text[24];
+	clock_text(wait_ns, text);
+	m->retry = job;
+	m->retry_set = true;
+	m->retry_at_ns = clock_now_ns() + wait_ns;
+	snprintf(m->retry_why, sizeof m->retry_why, "%.200s%s%s", why->text, MEMBER_NEXT_TRY, text);
+}
+
+static void on_failed(struct member *m, const struct fetch_result *r)
 {
 	if (r->for_good && !(r->job == FETCH_join && m->joined)) { /* a member goes on looking */
 		member_fail(m, &r->why);
@@ -132,13 +143,7 @@ static void on_failed(struct member *m, const struct fetch_result *r, uint64_t n
 		member_repair(m, &r->why, false);
 		return;
 	}
-	uint64_t wait = backoff_next(&m->backoff);
-	m->retry = r->job;
-	m->retry_set = true;
-	m->retry_at_ns = now + wait;
-	char text[24];
-	clock_text(wait, text);
-	snprintf(m->retry_why, sizeof m->retry_why, "%.200s; next try in %s", r->why.text, text);
+	member_fetch_later(m, r->job, backoff_next(&m->backoff), &r->why);
 }
 
 void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
@@ -160,7 +165,7 @@ void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
 	case FETCH_result_data: on_data(m); break;
 	case FETCH_result_snapshot: worker_start(m->worker, r->path, &r->head); break;
 	case FETCH_result_records: on_records(m, r, now); break;
-	case FETCH_result_failed: on_failed(m, r, now); break;
+	case FETCH_result_failed: on_failed(m, r); break;
 	case FETCH_result_progress: break;
 	}
 }

@@ -195,17 +195,30 @@ static void on_delivered(struct member *m, uint64_t ref)
 {
 	if (!end_push(m, ref) || ++m->delivered < m->spec->model.n_shards)
 		return;
+	backoff_reset(&m->again);
 	member_log(m, m->contributed ? 3 : 1, "round %llu: contribution delivered",
 		(unsigned long long)m->plan.round);
 	m->contributed = true;
 }
 
-static void on_declined(struct member *m, const struct link_event *e)
+/* Nothing is wrong with what was sent. */
+static bool passes(enum err code)
+{
+	return code == ERR_full || code == ERR_nomem || code == ERR_io || code == ERR_busy;
+}
+
+static void on_declined(struct member *m, const struct link_event *e, uint64_t now)
 {
 	if (!end_push(m, e->ref))
 		return;
 	m->refused++;
-	note_refusal(m, e->why.code, "a contribution", e->why.text);
+	if (!passes(e->why.code))
+		note_refusal(m, e->why.code, "a contribution", e->why.text);
+	else if (!m->again_ns)
+		m->again_ns = now + backoff_next(&m->again);
+	if (passes(e->why.code))
+		snprintf(m->status.last_refusal, sizeof m->status.last_refusal,
+			"%.100s, at the coordinator; sent again until there is room", e->why.text);
 }
 
 /* ---- the link */
@@ -219,6 +232,7 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 	m->attempts = 0;
 	if (m->retry_set && m->retry == FETCH_join)
 		m->retry_set = false; /* it is where it was */
+	m->retry_at_ns = 0;           /* who answers here answers there */
 	/* What was signed and is with nobody any more is not waited for. */
 	if (w->sequence >= m->head.sequence && w->sequence < m->target.sequence)
 		m->target = m->head;
@@ -251,8 +265,8 @@ static void unlinked(struct member *m, const struct link_event *e)
 	}
 	char text[24];
 	clock_text(e->wait_ns, text);
-	snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s; next try in %s", e->why.text,
-		text);
+	snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.200s%s%s", e->why.text,
+		MEMBER_NEXT_TRY, text);
 	if (for_good(m, e->why.code))
 		member_fail(m, &e->why);
 	else if (++m->attempts % LOST_AFTER == 0 && !m->fetching && !m->retry_set)
@@ -274,7 +288,7 @@ void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 		member_rate_object(m, e, now);
 		on_delivered(m, e->ref);
 		break;
-	case LINK_declined: on_declined(m, e); break;
+	case LINK_declined: on_declined(m, e, now); break;
 	case LINK_clone: break; /* the coordinator hears of those, and refuses */
 	}
 }

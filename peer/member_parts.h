@@ -1,6 +1,7 @@
 /* What the files of the control loop (member*.c) share; nobody else includes it. */
 #ifndef PEER_MEMBER_PARTS_H
 #define PEER_MEMBER_PARTS_H
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "net/backoff.h"
@@ -26,6 +27,10 @@
 		} \
 	} while (0)
 #define member_warn(m, ...) member_log(m, 0, __VA_ARGS__)
+
+#define MEMBER_NEXT_TRY "; next try in " /* after the cause, in a reason */
+/* A coordinator that comes back is found within ten seconds, however long it was away. */
+#define MEMBER_RETRY_MOST (8 * CLOCK_SECOND)
 
 struct member {
 	const struct member_config *config;
@@ -64,7 +69,8 @@ struct member {
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
 	struct inbox inbox;
-	unsigned repairs; /* in a row without a round between them */
+	unsigned repairs;       /* in a row without a round between them */
+	struct backoff mending; /* between them */
 
 	/* ---- the link */
 	struct link *link;
@@ -83,6 +89,8 @@ struct member {
 	uint64_t *pushes;   /* refs of contributions on their way, by shard; 0: none */
 	uint32_t delivered; /* shards of this round that have arrived */
 	uint32_t refused;   /* or were refused */
+	uint64_t again_ns;  /* when those that found no room there are handed over again; 0: none */
+	struct backoff again;
 
 	bool contributed; /* a whole contribution has arrived since this process began */
 	bool ended;       /* the run has; what it led to is still to be applied */
@@ -121,6 +129,9 @@ void member_unpush(struct member *m);
 
 /* ---- the others: what a thread has to tell */
 void member_fetch(struct member *m, enum fetch_job job); /* starts one; member_fetch.c */
+/* Starts it after a wait, for which the reason is shown. */
+void member_fetch_later(
+	struct member *m, enum fetch_job job, uint64_t wait_ns, const struct why *why);
 void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now);
 void member_link_event(struct member *m, struct link_event *e, uint64_t now);
 void member_work_result(struct member *m, struct worker_result *r);

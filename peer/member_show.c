@@ -84,8 +84,8 @@ static void show_waiting(const struct member *m, struct shown *v)
 		say(v, "round %llu: sending the contribution, %u of %u shards are delivered",
 			(ull)m->plan.round, m->delivered, shards);
 	} else if (m->refused) {
-		say(v, "round %llu: the contribution was refused (%.120s), waiting for the next",
-			(ull)m->plan.round, m->status.last_refusal);
+		say(v, "round %llu: the contribution was refused (%.120s)%s", (ull)m->plan.round,
+			m->status.last_refusal, m->again_ns ? "" : ", waiting for the next");
 	} else if (m->delivered) {
 		say(v, "round %llu: contribution delivered, waiting for the others",
 			(ull)m->plan.round);
@@ -143,13 +143,23 @@ static void beat(struct member *m, const struct shown *v)
 	link_status(m->link, &h);
 }
 
+/* But for when the next try is. */
+static bool same_cause(const char *a, const char *b)
+{
+	const char *end_a = strstr(a, MEMBER_NEXT_TRY), *end_b = strstr(b, MEMBER_NEXT_TRY);
+	const size_t n = end_a ? (size_t)(end_a - a) : strlen(a);
+	return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && !memcmp(a, b, n);
+}
+
 /* A reason is told at level 3 when it arises, and to everybody when it lasts. */
 static void tell_reason(struct member *m, const struct shown *v, uint64_t now)
 {
 	if (strcmp(v->reason, m->status.reason) != 0) {
+		if (!same_cause(v->reason, m->status.reason)) {
+			m->reason_since_ns = now;
+			m->reason_logged = !v->reason[0] || log_wants(LOG_peer, 3);
+		}
 		memcpy(m->status.reason, v->reason, sizeof m->status.reason);
-		m->reason_since_ns = now;
-		m->reason_logged = !v->reason[0] || log_wants(LOG_peer, 3);
 		m->shown_ns = 0; /* status.json has it at once */
 		if (v->reason[0])
 			member_log(m, 3, "%s", v->reason);

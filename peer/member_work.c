@@ -57,6 +57,7 @@ static void on_applied(struct member *m, const struct worker_result *r)
 	if (!r->confirmed)
 		return; /* a piece of the way */
 	m->repairs = 0;
+	backoff_reset(&m->mending);
 	if (r->delay_ns)
 		m->status.delay_s = clock_seconds(r->delay_ns);
 	member_shelf_reached(m);
@@ -82,6 +83,7 @@ static void on_started(struct member *m, const struct worker_result *r)
 	memcpy(how.public_key, m->config->identity->curve.public_key, sizeof how.public_key);
 	memcpy(how.secret_key, m->config->identity->curve.secret_key, sizeof how.secret_key);
 	how.events = m->mail;
+	how.retry_most_ns = MEMBER_RETRY_MOST;
 	rng_secret(&how.seed, sizeof how.seed);
 	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};
 	how.kinds[1] = (struct transfer_kind){.kind = OBJECT_chain, .size_most = OBJECT_PIECE};

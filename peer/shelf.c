@@ -14,10 +14,15 @@
 #include "round/record.h"
 
 #define STAGED_MOST 4096u
+#define REST_HEADS 16 /* are reached before a full disk is tried again */
 
-void shelf_warn(const struct why *why)
+void shelf_warn(struct shelf *s, const struct why *why)
 {
-	log_warn(peer, "what this peer keeps for others is not complete: %s", why->text);
+	if (why->code == ERR_full)
+		s->resting = REST_HEADS;
+	if (!s->failing)
+		log_warn(peer, "what this peer keeps for others is not complete: %s", why->text);
+	s->failing = true;
 }
 
 /* ---- opening */
@@ -79,7 +84,7 @@ void shelf_roster(struct shelf *s, const void *text, size_t n)
 {
 	struct why why;
 	if (file_write(s->roster, text, n, 0600, &why))
-		shelf_warn(&why);
+		shelf_warn(s, &why);
 }
 
 void shelf_head(struct shelf *s, const struct ledger_head *head, const void *text, size_t n)
@@ -108,7 +113,7 @@ void shelf_record(struct shelf *s, const void *bytes, size_t n)
 	struct ledger_entry e = {0};
 	struct why why = {0};
 	size_t used = 0;
-	if (ledger_entry_decode(bytes, n, &used, &e, &why))
+	if (s->resting || ledger_entry_decode(bytes, n, &used, &e, &why))
 		return; /* who applies it says so */
 	const uint64_t sequence = e.sequence;
 	ledger_entry_release(&e);
@@ -118,7 +123,7 @@ void shelf_record(struct shelf *s, const void *bytes, size_t n)
 		return;
 	struct shelf_staged one = {.sequence = sequence, .len = used, .row = {sequence, n, {{0}}}};
 	if (blob_put(s->blobs, bytes, n, &one.row.blob, &why)) {
-		shelf_warn(&why);
+		shelf_warn(s, &why);
 		if (why.code == ERR_full)
 			shelf_index_drop(s);
 		return;
@@ -158,25 +163,34 @@ static enum err take_staged(struct shelf *s, uint64_t to, struct why *why)
 static void begin_anew(struct shelf *s, const struct why *why)
 {
 	struct why said;
-	shelf_warn(why);
+	shelf_warn(s, why);
 	unstage(s, s->n_staged);
 	shelf_index_drop(s);
 	if (shelf_chain_clear(&s->chain, &said))
-		shelf_warn(&said);
+		shelf_warn(s, &said);
 }
 
 void shelf_reached(struct shelf *s, const struct ledger_head *head)
 {
 	struct why why = {0};
 	s->at = *head;
+	if (s->resting && --s->resting) {
+		unstage(s, s->n_staged);
+		return;
+	}
 	enum err err = take_staged(s, head->sequence, &why);
 	if (!err && s->chain.sequence == head->sequence && !hash_equal(&s->chain.last, &head->hash))
 		err = err_why(&why, ERR_fork, "its chain leads to another entry %llu",
 			(unsigned long long)head->sequence);
-	if (err) {
+	if (err == ERR_full) { /* what is on the chain stays */
+		shelf_warn(s, &why);
+		unstage(s, s->n_staged);
+		shelf_index_drop(s);
+	} else if (err) {
 		begin_anew(s, &why);
-		return;
 	}
+	if (err)
+		return;
 	if (s->next_text && s->next.sequence <= s->chain.sequence &&
 		s->next.sequence == head->sequence) {
 		free(s->head_text);
@@ -186,15 +200,18 @@ void shelf_reached(struct shelf *s, const struct ledger_head *head)
 	if (head->round)
 		shelf_index_snapshot(
 			s, (head->round - 1) - (head->round - 1) % s->spec->round.snapshot_every);
-	if (fdatasync(s->chain.fd))
-		(void)file_why(&why, "write", "the shelf's chain", EIO);
-	shelf_index_write(s);
+	if (fdatasync(s->chain.fd)) {
+		(void)file_why(&why, "write", "the shelf's chain", errno);
+		shelf_warn(s, &why);
+	}
+	if (shelf_index_write(s))
+		s->failing = false;
 }
 
 bool shelf_gap(const struct shelf *s, uint64_t *after)
 {
 	*after = s->chain.sequence;
-	return s->at.sequence > s->chain.sequence;
+	return !s->resting && s->at.sequence > s->chain.sequence;
 }
 
 void shelf_chain(struct shelf *s, const void *bytes, size_t n)

@@ -92,8 +92,9 @@ enum err shelf_chain_add(struct shelf_chain *c, const void *entry, size_t n, str
 	ledger_entry_release(&e);
 	if (err)
 		return err;
-	if (pwrite(c->fd, entry, n, (off_t)c->end) != (ssize_t)n)
-		return file_why(why, "write to", "the shelf's chain", errno);
+	ssize_t written = pwrite(c->fd, entry, n, (off_t)c->end);
+	if (written != (ssize_t)n)
+		return file_why(why, "write to", "the shelf's chain", written < 0 ? errno : ENOSPC);
 	c->end += n;
 	c->sequence++;
 	c->last = hash;

@@ -45,13 +45,15 @@ char *shelf_index_text(const struct shelf *s)
 	return text ? text : alloc_must_strdup("{}");
 }
 
-void shelf_index_write(struct shelf *s)
+bool shelf_index_write(struct shelf *s)
 {
 	struct why why;
 	char *text = shelf_index_text(s);
-	if (file_write(s->index, text, strlen(text), 0600, &why))
-		shelf_warn(&why);
+	const bool failed = file_write(s->index, text, strlen(text), 0600, &why) != ERR_OK;
+	if (failed)
+		shelf_warn(s, &why);
 	free(text);
+	return !failed;
 }
 
 bool shelf_index_lists(const struct shelf *s, const struct hash *blob)
@@ -83,7 +85,7 @@ static void remove_strays(struct shelf *s)
 		if (!shelf_index_lists(s, &names[i]) && !is_staged(s, &names[i]))
 			err = blob_remove(s->blobs, &names[i], &why);
 	if (err)
-		shelf_warn(&why);
+		shelf_warn(s, &why);
 	free(names);
 }
 
@@ -153,7 +155,7 @@ void shelf_index_read(struct shelf *s)
 	json_decref(doc);
 	free(text);
 	if (err && !fresh)
-		shelf_warn(&why);
+		shelf_warn(s, &why);
 	if (err)
 		s->n_snapshots = 0, s->n_records = 0;
 	remove_strays(s);
@@ -251,7 +253,7 @@ void shelf_index_snapshot(struct shelf *s, uint64_t round)
 		if (!err)
 			err = blob_size(s->blobs, &p.blob, &p.bytes);
 		if (err)
-			shelf_warn(&why);
+			shelf_warn(s, &why);
 		else
 			add_picture(s, &p);
 		statefile_close(from);

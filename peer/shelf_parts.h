@@ -41,12 +41,15 @@ struct shelf {
 	size_t n_records;
 	struct shelf_picture snapshots[SHELF_SNAPSHOTS]; /* newest first */
 	uint32_t n_snapshots;
+	bool failing;     /* and it was said */
+	uint32_t resting; /* heads to be reached before anything is written again */
 };
 
-void shelf_warn(const struct why *why);
+/* Says so, once until the shelf is written again; a full disk is let alone for a while. */
+void shelf_warn(struct shelf *s, const struct why *why);
 /* From index.json; what cannot be read begins anew, and blobs that it does not list are removed. */
 void shelf_index_read(struct shelf *s);
-void shelf_index_write(struct shelf *s);
+bool shelf_index_write(struct shelf *s);       /* whether it is on the disk */
 char *shelf_index_text(const struct shelf *s); /* caller frees */
 bool shelf_index_lists(const struct shelf *s, const struct hash *blob);
 /* No blobs any more. */

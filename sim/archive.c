@@ -165,3 +165,25 @@ struct hash archive_state(const struct archive *s)
 	free(states);
 	return all;
 }
+
+enum err archive_validate(const struct archive *s, const struct corpus *corpus,
+	struct trainer_validation *out, struct why *why)
+{
+	const struct trainer_config how = {
+		.spec = s->spec, .corpus = corpus, .backend = "cpu", .threads = 1};
+	const uint64_t round = ledger_at(s->ledger).round;
+	struct trainer *t = NULL;
+	enum err err = trainer_new(&how, &t, why);
+	for (uint32_t i = 0; !err && i < s->files.n_shards; i++) {
+		struct shardstate state;
+		err = shardfile_load(&s->files, i, round, &state, why);
+		if (err)
+			break;
+		trainer_write(t, i, PARAMS_value, state.params);
+		shardstate_release(&state);
+	}
+	if (!err)
+		err = trainer_validate(t, 0, out, why);
+	trainer_free(t);
+	return err;
+}

@@ -12,6 +12,7 @@
 #include "coordinator/closing.h"
 #include "model/graph.h"
 #include "model/spec.h"
+#include "peer/trainer.h"
 #include "round/ledger.h"
 
 struct archive_snapshot {
@@ -57,6 +58,9 @@ enum err archive_close(struct archive *s, const struct archive_round *round,
 bool archive_follows(const struct archive *s, uint64_t sequence);
 struct shared *archive_record(const struct archive *s, uint64_t sequence); /* borrowed */
 struct hash archive_state(const struct archive *s);                        /* of all shards */
+/* The loss of that state on the validation split. */
+enum err archive_validate(const struct archive *s, const struct corpus *corpus,
+	struct trainer_validation *out, struct why *why) MUST_CHECK;
 /* File of the newest snapshot; caller frees. */
 char *archive_snapshot_path(const struct archive *s, struct archive_snapshot *out);
 

@@ -395,6 +395,11 @@ const struct rounds *coordinator_rounds(const struct coordinator *c)
 	return c->rounds;
 }
 
+const struct archive *coordinator_archive(const struct coordinator *c)
+{
+	return &c->archive;
+}
+
 enum err coordinator_waits(const struct coordinator *c, struct why *why)
 {
 	return err_why(why, ERR_timeout,

@@ -11,6 +11,7 @@
 struct coordinator;
 struct world;
 struct rounds;
+struct archive;
 
 enum err coordinator_new(struct world *w, struct coordinator **out, struct why *why) MUST_CHECK;
 void coordinator_free(struct coordinator *c); /* NULL-safe */
@@ -27,6 +28,7 @@ enum err coordinator_tick(struct coordinator *c, struct why *why) MUST_CHECK;
 struct ledger_head coordinator_head(const struct coordinator *c);
 const struct ledger *coordinator_ledger(const struct coordinator *c);
 const struct rounds *coordinator_rounds(const struct coordinator *c);
+const struct archive *coordinator_archive(const struct coordinator *c);
 /* ERR_timeout, with what no round can close or open for. */
 enum err coordinator_waits(const struct coordinator *c, struct why *why) MUST_CHECK;
 

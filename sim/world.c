@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "coordinator/rounds.h"
 #include "net/sign.h"
+#include "sim/archive.h"
 #include "sim/coordinator.h"
 #include "sim/peers.h"
 
@@ -244,6 +245,22 @@ static void sum_up(struct world *w, uint64_t began_ns)
 	w->tally.head = coordinator_head(w->coordinator).hash;
 }
 
+/* A member that is asked at the end may die before it has an answer, and a scenario's rounds end
+ * without asking anybody: then the loss is looked at here, off the clock. */
+static enum err last_loss(struct world *w, struct why *why)
+{
+	struct tally *t = &w->tally;
+	const uint64_t round = coordinator_head(w->coordinator).round;
+	struct trainer_validation v;
+	if (t->n_losses && t->losses[t->n_losses - 1].round == round)
+		return ERR_OK;
+	enum err err =
+		archive_validate(coordinator_archive(w->coordinator), w->data.corpus, &v, why);
+	if (!err && v.tokens)
+		tally_loss(t, &(struct tally_loss){round, t->tokens, v.per_token, v.per_byte});
+	return err;
+}
+
 enum err world_run(struct world *w, bool (*stop)(void), struct why *why)
 {
 	const uint64_t began_ns = clock_now_ns();
@@ -270,6 +287,8 @@ enum err world_run(struct world *w, bool (*stop)(void), struct why *why)
 			err = err_why(why, ERR_interrupted, "stopped after %zu rounds", rounds);
 	}
 	progress_end(&progress);
+	if (!err)
+		err = last_loss(w, why);
 	if (!err)
 		sum_up(w, began_ns);
 	return err;

@@ -152,6 +152,10 @@ static void give_up(struct proc *p, const char *wanted)
 
 static void child(const char *program, const char *const *argv, const int fd[3])
 {
+	/* A shell starts what it runs in the background with it ignored. */
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	if (sigaction(SIGINT, &usual, NULL))
+		_exit(126);
 	for (int i = 0; i < 3; i++)
 		if (dup2(fd[i], i) < 0)
 			_exit(126);

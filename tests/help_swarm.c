@@ -76,14 +76,20 @@ json_t *help_swarm_get(const struct swarm *s, const char *path)
 	return doc;
 }
 
+uint64_t help_swarm_at(const struct swarm *s)
+{
+	json_t *head = help_swarm_get(s, "/api/v1/head");
+	const json_t *body = json_object_get(head, "body");
+	uint64_t at = (uint64_t)json_integer_value(json_object_get(body, "round"));
+	json_decref(head);
+	return at;
+}
+
 void help_swarm_round(const struct swarm *s, uint64_t round, unsigned seconds)
 {
 	uint64_t deadline = clock_now_ns() + seconds * CLOCK_SECOND;
 	for (;;) {
-		json_t *head = help_swarm_get(s, "/api/v1/head");
-		const json_t *body = json_object_get(head, "body");
-		uint64_t at = (uint64_t)json_integer_value(json_object_get(body, "round"));
-		json_decref(head);
+		uint64_t at = help_swarm_at(s);
 		if (at >= round)
 			return;
 		if (clock_now_ns() > deadline)
@@ -121,6 +127,35 @@ uint64_t help_swarm_tokens(const struct swarm *s, const char *name)
 	}
 	json_decref(doc);
 	return tokens;
+}
+
+void help_swarm_goes_on(const struct swarm *s, const char *name, uint64_t before, unsigned seconds)
+{
+	const uint64_t until = clock_now_ns() + seconds * CLOCK_SECOND;
+	while (help_swarm_tokens(s, name) <= before) {
+		if (clock_now_ns() > until)
+			fail_msg("nothing more of %s's is listed after %u s", name, seconds);
+		(void)proc_out(s->coordinator); /* keeps all pipes empty */
+		poll(NULL, 0, 50);              /* between two looks, under the deadline above */
+	}
+}
+
+const char *help_swarm_says(
+	const struct swarm *s, const char *name, const char *part, unsigned seconds)
+{
+	const char *dir = proc_text("%s/%s", s->scratch, name);
+	const uint64_t until = clock_now_ns() + seconds * CLOCK_SECOND;
+	for (;;) {
+		struct proc *p = PROC_START("shoal-peer", "status", "--dir", dir);
+		(void)proc_wait(p, WAIT);
+		const char *says = proc_text("%s", proc_out(p));
+		if (strstr(says, part))
+			return says;
+		if (clock_now_ns() > until)
+			fail_msg("\"%s\" is not in, after %u s:\n%s%s", part, seconds, says,
+				proc_err(p));
+		poll(NULL, 0, 100); /* between two looks, under the deadline above */
+	}
 }
 
 void help_swarm_ends(struct proc *peer, unsigned seconds)

@@ -24,12 +24,18 @@ struct proc *help_swarm_peer(const struct swarm *s, const char *name);
 /* GET of the coordinator's API as JSON, until proc_teardown's end; NULL while it does not answer.
  */
 json_t *help_swarm_get(const struct swarm *s, const char *path);
+uint64_t help_swarm_at(const struct swarm *s); /* the newest head's round */
 /* Waits until the ledger stands at this round or beyond (the newest head's round). */
 void help_swarm_round(const struct swarm *s, uint64_t round, unsigned seconds);
 /* Stops the coordinator; returns its "serve: stopped" line. */
 const char *help_swarm_stop(struct swarm *s);
 /* Verified tokens of the member of this name, as the page shows them. */
 uint64_t help_swarm_tokens(const struct swarm *s, const char *name);
+/* Waits until more than these tokens of that member's are listed. */
+void help_swarm_goes_on(const struct swarm *s, const char *name, uint64_t before, unsigned seconds);
+/* Waits until `shoal-peer status` for the peer of this name says part; all that it says then. */
+const char *help_swarm_says(
+	const struct swarm *s, const char *name, const char *part, unsigned seconds);
 /* Waits for the end of the run; returns the coordinator's "serve: finished" line. */
 const char *help_swarm_finish(struct swarm *s, unsigned seconds);
 /* The peer must end with status 0; what it wrote is shown if not. */

@@ -197,6 +197,25 @@ static void a_vanished_member_is_left_out(void **state)
 	close_all(&h, spec);
 }
 
+static void who_was_dropped_is_not_blamed(void **state)
+{
+	(void)state;
+	struct hub h;
+	struct spec *spec;
+	struct buf b;
+	open_round(&h, &spec);
+	seal(&h, 2, 0, &b);
+	help_coordinator_lost(&h, 2);
+	rounds_tick(h.rounds, clock_now_ns() + 3600 * CLOCK_SECOND);
+	hub_settle(&h, clock_now_ns());
+	assert_false(rounds_member(h.rounds, MEMBERS_FIRST + 2)->assigned);
+	assert_int_equal(rounds_state(h.rounds), ROUNDS_open);
+	help_coordinator_hello(&h, 2);
+	refuses(&h, 2, &b, ERR_wrong_round);
+	buf_release(&b);
+	close_all(&h, spec);
+}
+
 static void reports_and_losses_are_checked(void **state)
 {
 	(void)state;
@@ -369,6 +388,7 @@ int main(void)
 		TEST(twice_is_once),
 		TEST(who_waits_for_us_is_told_again),
 		TEST(a_vanished_member_is_left_out),
+		TEST(who_was_dropped_is_not_blamed),
 		TEST(reports_and_losses_are_checked),
 		TEST(hellos_are_checked),
 		TEST(who_is_kicked_stays_out),

@@ -68,6 +68,8 @@ static struct outcome run(const char *rest, const char *const *changes)
 	help_sim_fine(world_run(&world, balanced, &why), &why);
 	const struct tally *t = &world.tally;
 	assert_true(t->n_rounds > 0 && t->n_losses > 0);
+	/* whoever was asked for it may have died */
+	assert_int_equal(t->losses[t->n_losses - 1].round, t->rounds[t->n_rounds - 1].round);
 	struct outcome o = {.head = t->head,
 		.rounds = t->n_rounds,
 		.tokens = t->tokens,

@@ -1,14 +1,16 @@
 /*
  * The processes of a chaos run, and what can be done to them: one coordinator and peers on this
  * machine, each peer behind a relay of its own (tests/help_relay.h), each process with a wall clock
- * that can be set and, where mounts are allowed, with its folder on a small disk of its own that
- * can be filled.  Failures end the test (cmocka); actors_release in any case.
+ * that can be set and a disk that can be full (tests/help_faults.h; where mounts are allowed its
+ * folder is on a small disk of its own instead, which is filled).  Failures end the test (cmocka);
+ * actors_release in any case.
  */
 #ifndef TESTS_CHAOS_ACTORS_H
 #define TESTS_CHAOS_ACTORS_H
 #include <stdbool.h>
 #include <stdint.h>
 #include "tests/chaos/schedule.h"
+#include "tests/help_faults.h"
 #include "tests/help_relay.h"
 #include "tests/help_swarm.h"
 
@@ -18,11 +20,8 @@ struct actor {
 	struct proc *proc;
 	struct proc **past; /* all that ran, in order; the last is proc */
 	size_t n_past;
-	int64_t *clock; /* shared with the process; NULL: clocks cannot be set here */
-	const char *clock_path;
-	bool down;    /* ended, as it was asked to */
-	bool stopped; /* SIGSTOP */
-	bool full;    /* its disk is */
+	struct faults *faults;
+	bool down; /* ended, as it was asked to */
 	/* ---- of a peer */
 	struct relay *relay;
 	const char *link;
@@ -32,18 +31,16 @@ struct actors {
 	struct swarm swarm;
 	struct actor at[SCHEDULE_PEERS_MAX + 1]; /* [0] is the coordinator */
 	uint32_t peers;
-	bool disks; /* of their own: can be filled */
+	bool disks; /* of their own */
 	uint64_t start_ns;
 };
 
-/* Starts all.  clock_library: what is preloaded to set clocks, or NULL. */
-void actors_start(struct actors *a, uint32_t peers, const char *clock_library);
-/* Kinds that cannot be had here, as in schedule_wish. */
-uint32_t actors_without(const struct actors *a);
+/* Starts all.  set: more PATH=VALUE words of the spec, with blanks between them; may be empty. */
+void actors_start(struct actors *a, uint32_t peers, const char *set);
 /* One event begins, or is mended again. */
 void actors_break(struct actors *a, const struct schedule_event *e);
 void actors_mend(struct actors *a, const struct schedule_event *e);
-/* Sees who has ended without being asked to; whose disk is full may, and is told. */
+/* Fails when somebody has ended without being asked to. */
 void actors_watch(struct actors *a);
 /* Asks all peers to stop and waits for each; then the coordinator, whose last line is returned. */
 const char *actors_stop(struct actors *a);

@@ -6,9 +6,11 @@
 #include <string.h>
 #include "base/rng.h"
 
-#define GAP_LEAST_MS 500
-#define GAP_MOST_MS 2500
-#define REST_MS 1000 /* of a target between two events */
+#define GAP_LEAST_MS 300
+#define GAP_MOST_MS 2000
+/* Of a target between two events; who waits for room on its disk looks every other second. */
+#define REST_MS 1000
+#define REST_AFTER_FILL_MS 3000
 #define DAY 86400
 #define SECONDS_MOST 86400.0
 
@@ -43,17 +45,14 @@ static uint64_t draw(struct drawing *d, uint64_t least, uint64_t most)
 	return least + rng_below(d->wish->seed, 1, d->draws++, most - least + 1);
 }
 
-static bool draw_kind(struct drawing *d, enum schedule_kind *kind)
+static enum schedule_kind draw_kind(struct drawing *d)
 {
 	for (unsigned k = 0, empty = !d->left; empty && k < SCHEDULE_KINDS; k++)
-		if (!(d->wish->without & 1u << k))
-			d->bag[d->left++] = k;
-	if (!d->left)
-		return false;
+		d->bag[d->left++] = k;
 	size_t at = (size_t)draw(d, 0, d->left - 1);
-	*kind = d->bag[at];
+	enum schedule_kind kind = d->bag[at];
 	d->bag[at] = d->bag[--d->left];
-	return true;
+	return kind;
 }
 
 /* A peer that suffers nothing, or the one that is mended first. */
@@ -94,10 +93,9 @@ static int64_t draw_amount(struct drawing *d, const char *verb)
 	return strcmp(verb, "slow") ? 0 : (int64_t)draw(d, SLOW_LEAST, SLOW_MOST);
 }
 
-static bool draw_event(struct drawing *d, struct schedule_event *e)
+static void draw_event(struct drawing *d, struct schedule_event *e)
 {
-	if (!draw_kind(d, &e->kind))
-		return false;
+	e->kind = draw_kind(d);
 	const struct row *r = &rows[e->kind];
 	d->at_ms += draw(d, GAP_LEAST_MS, GAP_MOST_MS);
 	e->target = r->whom == WHOM_coordinator ? SCHEDULE_COORDINATOR
@@ -109,16 +107,19 @@ static bool draw_event(struct drawing *d, struct schedule_event *e)
 	e->at_ms = d->at_ms;
 	e->until_ms = e->at_ms + draw(d, r->least_ms, r->most_ms);
 	e->amount = draw_amount(d, r->verb);
-	keep_busy(d, e->target, e->until_ms + REST_MS);
-	return true;
+	bool filled = !strcmp(r->verb, "fill");
+	keep_busy(d, e->target, e->until_ms + (filled ? REST_AFTER_FILL_MS : REST_MS));
 }
 
 size_t schedule_make(const struct schedule_wish *wish, struct schedule_event *out, size_t most)
 {
 	struct drawing d = {.wish = wish};
 	size_t n = 0;
-	while (n < most && draw_event(&d, &out[n]) && out[n].at_ms < wish->length_ms)
-		n++;
+	for (; n < most; n++) {
+		draw_event(&d, &out[n]);
+		if (out[n].at_ms >= wish->length_ms)
+			break;
+	}
 	return n;
 }
 

@@ -46,13 +46,12 @@ struct schedule_event {
 
 struct schedule_wish {
 	uint64_t seed, length_ms;
-	uint32_t peers;   /* 1 to SCHEDULE_PEERS_MAX */
-	uint32_t without; /* a bit (1 << kind) for each kind that cannot be had here */
+	uint32_t peers; /* 1 to SCHEDULE_PEERS_MAX */
 };
 
-/* Ascending by at_ms; nobody suffers two things at once, and all begin before length_ms.  Of n
- * kinds that can be had each comes once among the first n, once among the next n, and so on.
- * Returns how many there are, at most `most`. */
+/* Ascending by at_ms; nobody suffers two things at once, and all begin before length_ms.  Each kind
+ * comes once among the first SCHEDULE_KINDS, once among the next, and so on.  Returns how many
+ * there are, at most `most`. */
 size_t schedule_make(const struct schedule_wish *wish, struct schedule_event *out, size_t most);
 
 /* Lines as schedule_say writes them, in any order; # begins a comment.  ERR_syntax names the line.
