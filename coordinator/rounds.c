@@ -282,11 +282,11 @@ void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now)
 	memberlist_add(&r->members, member, now);
 }
 
-void rounds_restore_open(
-	struct rounds *r, uint32_t member, const struct rounds_member *was)
+void rounds_restore_open(struct rounds *r, uint32_t member, const struct rounds_member *was)
 {
 	struct rounds_member *m = find(r, member);
-	if (!m || was->n_spans > SPAN_MAX || (r->state != ROUNDS_waiting && r->state != ROUNDS_open))
+	if (!m || was->n_spans > SPAN_MAX ||
+		(r->state != ROUNDS_waiting && r->state != ROUNDS_open))
 		return;
 	m->assigned = true;
 	m->steps = was->steps;
@@ -410,9 +410,9 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 		/* It ran out of sequences before the time was up: it can do at least this much. */
 		double seconds = clock_seconds(
 			now - (r->spec->round.overlap ? m->counted_ns : r->waits.opened_ns));
-		double tokens = before + sequences > most ? (double)((before + sequences - most) *
-							  r->spec->train.seq)
-						    : 0;
+		double tokens = before + sequences > most
+					? (double)((before + sequences - most) * r->spec->train.seq)
+					: 0;
 		if (seconds > 0 && tokens / seconds > m->speed)
 			m->speed = tokens / seconds;
 		budget_delivered(&m->patience);

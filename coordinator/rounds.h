@@ -37,8 +37,7 @@ void rounds_return_stream(struct rounds *r, const struct span *spans, uint32_t n
 	const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
 /* After a restart: the plan that was open (spans, listed, steps); members are away until they come
  * back, and may still deliver. */
-void rounds_restore_open(
-	struct rounds *r, uint32_t member, const struct rounds_member *was);
+void rounds_restore_open(struct rounds *r, uint32_t member, const struct rounds_member *was);
 void rounds_restored(struct rounds *r, uint64_t now);
 
 /* ---- events.  A number above the limit or an event that the state does not allow is ignored. */
@@ -54,9 +53,9 @@ void rounds_on_lost(struct rounds *r, uint32_t member, uint64_t now);
 void rounds_on_gone(struct rounds *r, uint32_t member, uint64_t now);
 void rounds_on_progress(
 	struct rounds *r, uint32_t member, uint64_t steps_done, double tokens_per_s, uint64_t now);
-/* The contribution to one of the round's shards passed the gate.  sequences is the length of what it
- * was trained on, the same for all shards whose turn it is.  False: not asked for (not assigned, another shard said another length,
- * already in). */
+/* The contribution to one of the round's shards passed the gate.  sequences is the length of what
+ * it was trained on, the same for all shards whose turn it is.  False: not asked for (not assigned,
+ * another shard said another length, already in). */
 bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now);
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now);
 void rounds_on_last_validation(struct rounds *r, uint64_t now);

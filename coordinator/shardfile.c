@@ -57,8 +57,7 @@ enum err shardfile_save(const struct shardfile *f, const struct shardstate *s, s
 	return err;
 }
 
-enum err shardfile_carry(
-	const struct shardfile *f, uint32_t shard, uint64_t round, struct why *why)
+enum err shardfile_carry(const struct shardfile *f, uint32_t shard, uint64_t round, struct why *why)
 {
 	char *from = path_of(f, shard, round - 1), *to = path_of(f, shard, round);
 	enum err err = ERR_OK;

@@ -17,7 +17,8 @@ void stream_fill(const struct spec *s, struct spanpool *pool, struct rounds_memb
 	if (s->round.overlap) {
 		uint64_t most = budget_reserve(s, m->steps),
 			 more = have ? PIECE * turns_fragments(&s->round) * want : most;
-		if (have >= want && have >= most / 2) /* in few large pieces: a stream has not many spans */
+		if (have >= want &&
+			have >= most / 2) /* in few large pieces: a stream has not many spans */
 			return;
 		want = have + more < most ? have + more : most;
 	}

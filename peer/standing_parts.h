@@ -25,10 +25,10 @@ struct standing {
 	struct ledger *ledger; /* NULL: stands nowhere */
 	struct standing_flight *flights;
 	uint32_t n_shards;
-	bool joiner;    /* began in the middle of the run */
-	bool confirmed; /* a head was signed for where the ledger is */
-	bool moved;     /* W has steps that were not cut */
-	uint64_t listed;  /* own tokens, summed over the shards */
+	bool joiner;     /* began in the middle of the run */
+	bool confirmed;  /* a head was signed for where the ledger is */
+	bool moved;      /* W has steps that were not cut */
+	uint64_t listed; /* own tokens, summed over the shards */
 	/* Where rounds overlap (standing_follow.c): */
 	bool following;
 	struct plan plan; /* its spans are what the ledger does not list yet for all shards */
@@ -56,8 +56,8 @@ enum err standing_train(struct standing *s, const struct plan *plan, uint64_t fi
 void standing_follow_settle(struct standing *s); /* after records were applied */
 
 /* One file of the series: G as "param.N" and "momentum.N", the moments, the feedback, and
- * "contribution.N" of what is in flight.  W is in it, as "working.N", only of the shards that it was
- * not the turn of while training goes on: else it is G, or what was cut. */
+ * "contribution.N" of what is in flight.  W is in it, as "working.N", only of the shards that it
+ * was not the turn of while training goes on: else it is G, or what was cut. */
 enum err standing_file_write(struct standing *s, struct why *why) MUST_CHECK;
 /* The same back; replica and ledger stand there already. */
 enum err standing_file_read(

@@ -14,12 +14,13 @@ json_t *plan_json(const struct plan *p)
 	json_t *listed = json_array();
 	for (uint32_t f = 0; f < SPEC_FRAGMENTS_MAX; f++)
 		json_array_append_new(listed, json_integer((json_int_t)p->listed[f]));
-	return json_pack("{s:s, s:I, s:{s:I, s:I, s:s}, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:b}", "run",
-		run, "round", (json_int_t)p->round, "parent", "sequence",
+	return json_pack("{s:s, s:I, s:{s:I, s:I, s:s}, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:b}",
+		"run", run, "round", (json_int_t)p->round, "parent", "sequence",
 		(json_int_t)p->parent.sequence, "round", (json_int_t)p->parent.round, "hash", head,
 		"member", (json_int_t)p->member, "steps", (json_int_t)p->steps, "seconds",
-		p->seconds, "spans", spans, "listed", listed, "ledger_tokens", (json_int_t)p->ledger_tokens,
-		"planned_tokens", (json_int_t)p->planned_tokens, "validate", p->validate);
+		p->seconds, "spans", spans, "listed", listed, "ledger_tokens",
+		(json_int_t)p->ledger_tokens, "planned_tokens", (json_int_t)p->planned_tokens,
+		"validate", p->validate);
 }
 
 static void read_spans(struct json_in *in, struct plan *out)

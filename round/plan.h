@@ -25,7 +25,7 @@ struct plan {
 	struct span spans[SPAN_MAX];
 	uint32_t n_spans;
 	uint64_t listed[SPEC_FRAGMENTS_MAX]; /* of these numbers, by fragment (round/turns.h) */
-	uint64_t ledger_tokens; /* trained by all before this round */
+	uint64_t ledger_tokens;              /* trained by all before this round */
 	uint64_t
 		planned_tokens; /* of all members in this round: the learning rate runs over them */
 	bool validate;          /* first measure the loss of the state that the round starts from */

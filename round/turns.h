@@ -24,8 +24,8 @@ uint64_t turns_most(const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
 /* What every fragment has leaves the list at the front; returns how many spans are left. */
 uint32_t turns_settle(const struct spec_round *r, struct span *spans, uint32_t n,
 	uint64_t listed[static SPEC_FRAGMENTS_MAX]);
-/* When the list is given up: how many numbers before turns_most are missing, summed over the model's
- * shards.  They are given to nobody else, since some shards have them. */
+/* When the list is given up: how many numbers before turns_most are missing, summed over the
+ * model's shards.  They are given to nobody else, since some shards have them. */
 uint64_t turns_missing(const struct spec_round *r, uint32_t n_shards,
 	const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
 

@@ -29,8 +29,7 @@ static void account_balances(const struct hub *h)
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
 		for (uint32_t s = 0; m && s < shards; s++)
-			sum += span_count(m->spans, m->n_spans) -
-			       m->listed[s % turns_fragments(r)];
+			sum += span_count(m->spans, m->n_spans) - m->listed[s % turns_fragments(r)];
 	}
 	assert_int_equal(sum, shards * rounds_cursor(h->rounds));
 }
