@@ -173,11 +173,12 @@ static void say_welcome(struct hub *h, uint32_t number)
 }
 
 /* The plan may have been lost with the old connection.  A round that is not on disk yet is told to
- * everybody when it is. */
+ * everybody when it is.  Who is late where rounds overlap has no part in the open one and trains
+ * on, which a plan without steps would end. */
 static void say_plan_again(struct hub *h, uint32_t number)
 {
 	const struct rounds_member *m = rounds_member(h->rounds, number);
-	if (h->announced && m && m->state == MEMBER_working)
+	if (h->announced && m && m->assigned && m->state == MEMBER_working)
 		hub_link_plan(h, number);
 }
 

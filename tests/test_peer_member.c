@@ -166,14 +166,15 @@ static void a_plan_said_twice_is_answered_once(void **state)
 	stage_send_plan(&s);
 	stage_send_plan(&s);
 	contributed(2);
-	/* the answer may be asked for again: the same bytes come, which the link knows */
-	stage_send_plan(&s);
 	STAGE_UNTIL(&s, strstr(s.reason, "contribution delivered"));
+	/* the answer may be asked for again: the same bytes come */
+	stage_send_plan(&s);
+	contributed(4);
 	stage_close(&s);
 	stage_push(&s, 0);
 	stage_send_head(&s);
 	STAGE_UNTIL(&s, stage_at_head(&s));
-	assert_int_equal(s.contributions, 2);
+	assert_int_equal(s.contributions, 4);
 	play();
 	end();
 }
@@ -216,6 +217,28 @@ static void a_round_is_opened_anew_with_other_data(void **state)
 	stage_push(&s, 0);
 	stage_send_head(&s);
 	STAGE_UNTIL(&s, stage_at_head(&s));
+	end();
+}
+
+/* Nothing is wrong with it: it is kept, and comes until there is room. */
+static void a_contribution_without_room_is_sent_again(void **state)
+{
+	(void)state;
+	stage_open(&s, NULL);
+	begin();
+	s.verdict = ERR_full;
+	stage_plan(&s, STEPS);
+	STAGE_UNTIL(&s, s.refused >= 4); /* twice */
+	STAGE_UNTIL(&s, strstr(s.reason, "sent again until there is room"));
+	s.verdict = ERR_OK;
+	s.refused = 0;
+	STAGE_UNTIL(&s, s.contributions == 2);
+	assert_int_equal(s.refused, 0);
+	stage_close(&s);
+	stage_push(&s, 0);
+	stage_send_head(&s);
+	STAGE_UNTIL(&s, stage_at_head(&s));
+	play();
 	end();
 }
 
@@ -567,6 +590,7 @@ int main(void)
 		TEST(a_plan_said_twice_is_answered_once),
 		TEST(a_round_closes_without_it),
 		TEST(a_round_is_opened_anew_with_other_data),
+		TEST(a_contribution_without_room_is_sent_again),
 		TEST(a_refused_contribution_travels_with_the_next),
 		TEST(a_late_contribution_is_called_back),
 		TEST(the_end_comes_while_it_trains),
