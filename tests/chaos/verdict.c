@@ -52,10 +52,22 @@ static uint64_t head_round(const struct actors *a)
 	return round;
 }
 
-static const char *lagging(const json_t *peers, uint64_t head)
+/* As whom it takes part now: the last who joined with this name. */
+static const json_t *member_of(const json_t *peers, const struct actor *who)
 {
-	for (size_t i = 0; i < json_array_size(peers); i++) {
-		const json_t *p = json_array_get(peers, i);
+	const json_t *last = NULL;
+	for (size_t i = 0; i < json_array_size(peers); i++)
+		if (!strcmp(text(json_array_get(peers, i), "name"), who->name))
+			last = json_array_get(peers, i);
+	return last;
+}
+
+static const char *lagging(const struct actors *a, const json_t *peers, uint64_t head)
+{
+	for (uint32_t i = 1; i <= a->peers; i++) {
+		const json_t *p = member_of(peers, &a->at[i]);
+		if (!p)
+			return proc_text("%s is no member", a->at[i].name);
 		if (!json_is_true(json_object_get(p, "linked")))
 			return proc_text("%s has no link (%s: %s)", text(p, "name"),
 				text(p, "state"), text(p, "reason"));
@@ -78,11 +90,8 @@ static const char *not_recovered(struct actors *a, void *arg)
 	(void)arg;
 	if (!o || !peers)
 		missing = "the coordinator does not answer";
-	else if (json_array_size(peers) != a->peers)
-		missing = proc_text("%zu members are on the roster, %u peers run",
-			json_array_size(peers), a->peers);
 	else
-		missing = lagging(peers, number(json_object_get(o, "head"), "sequence"));
+		missing = lagging(a, peers, number(json_object_get(o, "head"), "sequence"));
 	json_decref(o);
 	json_decref(doc);
 	return missing;
