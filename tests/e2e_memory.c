@@ -21,7 +21,7 @@
 #define SOME 100u  /* of so many rounds */
 #define PLAYED 70u /* the second peer plays these, and is stopped in the rest */
 #define SHARE 0.02
-#define LOOKS 10u  /* a round apart */
+#define LOOKS 10u /* a round apart */
 
 /* A sanitizer keeps what was freed, on purpose. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
