@@ -180,6 +180,7 @@ endef
 $(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t)))
 # Runs on the emulated links, beside what they are measured against.
 $(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
+$(patsubst %.c,$(O)/%,$(wildcard tests/study_*.c)): $(O)/tests/help_study.o
 # The all-reduce that ours is measured against, and its test.
 $(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
