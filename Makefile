@@ -226,7 +226,7 @@ wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all)
 DURATION ?= 60
 SEED ?= 1
 chaos: all $(chaos)/chaos ## make chaos DURATION=60 SEED=1 [SCRIPT=file] [SET="round.overlap=false"]: everything breaks again and again, nothing may be lost
-	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) build/chaos/$(SEED) "$(SCRIPT)" "$(SET)"
+	@tests/chaos/chaos.sh $(O) $(DURATION) $(SEED) "$(SCRIPT)" "$(SET)"
 
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"
