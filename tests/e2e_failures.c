@@ -51,7 +51,7 @@ static void a_peer_cut_off_for_rounds_trains_on_and_comes_back(void **state)
 	help_swarm_verify(&b.s, help_swarm_stop(&b.s));
 }
 
-static void everybody_cut_off_waits_and_help_swarm_goes_on(void **state)
+static void everybody_cut_off_waits_and_goes_on(void **state)
 {
 	(void)state;
 	struct bad b;
@@ -220,8 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(
 			a_peer_cut_off_for_rounds_trains_on_and_comes_back, relay_teardown),
-		cmocka_unit_test_teardown(
-			everybody_cut_off_waits_and_help_swarm_goes_on, relay_teardown),
+		cmocka_unit_test_teardown(everybody_cut_off_waits_and_goes_on, relay_teardown),
 		cmocka_unit_test_teardown(
 			a_coordinator_away_for_long_is_found_again_soon, relay_teardown),
 		cmocka_unit_test_teardown(a_laptop_that_slept_is_itself_again, relay_teardown),
