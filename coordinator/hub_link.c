@@ -73,6 +73,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		p.seconds = h->run.spec->round.mode == SPEC_timed ? m->seconds : 0;
 		p.n_spans = m->n_spans;
 		memcpy(p.spans, m->spans, sizeof p.spans);
+		memcpy(p.listed, m->listed, sizeof p.listed);
 		p.planned_tokens = rounds_planned_tokens(h->rounds);
 	}
 	json_t *body = plan_json(&p);
