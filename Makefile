@@ -180,6 +180,7 @@ endef
 $(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t)))
 # Runs on the emulated links, beside what they are measured against.
 $(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
+$(patsubst %.c,$(O)/%,$(wildcard tests/study_*.c)): $(O)/tests/help_study.o
 # The all-reduce that ours is measured against, and its test.
 $(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
 
@@ -225,7 +226,7 @@ wan: ready $(wan_emulator) ## make wan PROFILE=home|continents|lossy|a|b|c (all)
 DURATION ?= 60
 SEED ?= 1
 chaos: all $(chaos)/chaos ## make chaos DURATION=60 SEED=1 [SCRIPT=file] [SET="round.overlap=false"]: everything breaks again and again, nothing may be lost
-	@SHOAL_BIN=$(abspath $(O)) $(chaos)/chaos $(DURATION) $(SEED) build/chaos/$(SEED) "$(SCRIPT)" "$(SET)"
+	@tests/chaos/chaos.sh $(O) $(DURATION) $(SEED) "$(SCRIPT)" "$(SET)"
 
 fuzz: ready ## make fuzz T=net_msg DURATION=60: libFuzzer with address sanitizer on each decoder
 	@tests/fuzz.sh "$(T)" "$(DURATION)"

@@ -12,6 +12,7 @@
 #include "compress/codec.h"
 
 #define RATE_SHARE 0.1      /* of a round, which a transfer may take */
+#define RATE_SHARE_MOST 0.5 /* where shards take turns, and a shard's round is several */
 #define RATE_CHUNK_PER 512u /* at least one of so many is kept: 8 of 4096 */
 #define RATE_RUNGS 24
 #define RATE_TEXT 240

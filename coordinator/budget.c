@@ -1,8 +1,9 @@
 #include "coordinator/budget.h"
+#include "round/turns.h"
 
 /* Timed: sequences handed out over what the speed promises, so that time ends the round. */
 #define HEADROOM 1.25
-#define RESERVE 4       /* overlap: rounds that a member can go on for without a plan */
+#define RESERVE 4       /* overlap: turns of a shard that a member can go on for without a plan */
 #define PROBE_STEPS 4   /* timed: of a member whose speed is not known */
 #define ROUNDS_LEAST 32 /* timed: that one member needs for the whole run */
 #define LEFT_OUT_MOST 6 /* doublings */
@@ -32,7 +33,7 @@ uint64_t budget_sequences(const struct spec *s, uint64_t steps)
 uint64_t budget_reserve(const struct spec *s, uint64_t steps)
 {
 	uint64_t least = budget_sequences(s, steps),
-		 reserve = least + RESERVE * steps * s->train.batch,
+		 reserve = least + RESERVE * turns_fragments(&s->round) * steps * s->train.batch,
 		 most = s->train.total_tokens / ROUNDS_LEAST / s->train.seq / s->train.batch *
 			s->train.batch;
 	return reserve < most ? reserve : least > most ? least : most;

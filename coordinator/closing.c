@@ -98,7 +98,7 @@ static enum err make_update(const struct closing *c, const struct closing_job *j
 	enum err err = make_bundle(c, job, bytes, why);
 	if (!err)
 		err = open_update(c, job, bytes, u, why);
-	if (!err && c->exchange.merged)
+	if (!err && c->exchange.merged && job->count)
 		err = merge(c, job, bytes, u, why);
 	return err;
 }
@@ -123,14 +123,23 @@ static enum err next_state(const struct closing *c, const struct update *u, uint
 }
 
 static enum err fill_entry(const struct closing *c, const struct update *u,
-	const struct shardstate *next, const struct ledger_head *at, struct ledger_entry *e)
+	const struct shardstate *next, const struct hash *state, const struct ledger_head *at,
+	struct ledger_entry *e)
 {
 	*e = (struct ledger_entry){.sequence = at->sequence + 1,
 		.round = c->round,
 		.shard = next->shard,
-		.state = shardstate_hash(next),
+		.state = u->count ? shardstate_hash(next) : *state,
 		.previous = at->hash};
 	return update_list(u, e);
+}
+
+/* Its state is that of the round before, and so is its file. */
+static enum err next_nothing(const struct closing *c, const struct closing_job *job,
+	struct shardstate *next, struct why *why)
+{
+	*next = (struct shardstate){.shard = job->shard, .round = c->round};
+	return shardfile_carry(c->files, job->shard, c->round, why);
 }
 
 static enum err put_record(
@@ -159,16 +168,18 @@ enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	*out = (struct closing_out){0};
 	buf_init(&bytes, 256 + job->count * (c->contribution_most + 8));
 	enum err err = make_update(c, job, &bytes, &u, why);
-	if (!err)
+	if (!err && job->count)
 		err = next_state(c, &u, job->shard, &next, why);
-	if (!err && (err = fill_entry(c, &u, &next, at, &out->entry)))
+	else if (!err)
+		err = next_nothing(c, job, &next, why);
+	if (!err && (err = fill_entry(c, &u, &next, &job->state, at, &out->entry)))
 		err_why(why, err, "no memory for the entry of shard %u", job->shard);
 	if (!err)
 		err = ledger_entry_hash(&out->entry, &out->hash);
 	if (!err)
 		err = put_record(c, &bytes, out, why);
 	failpoint(FAILPOINT_shard_record);
-	if (!err)
+	if (!err && job->count)
 		err = shardfile_save(c->files, &next, why);
 	failpoint(FAILPOINT_shard_state);
 	if (err)

@@ -37,6 +37,7 @@ struct closing {
 /* One shard's contributions, ascending by peer. */
 struct closing_job {
 	uint32_t shard, count;
+	struct hash state; /* of the round before: with count 0 it stays */
 	const struct closing_input *inputs;
 };
 

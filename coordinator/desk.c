@@ -40,6 +40,7 @@ void desk_job_free(struct desk_job *j)
 		if (j->close.out)
 			closing_release(&j->close.out[i]);
 	}
+	free(j->close.states);
 	free(j->close.counts);
 	free(j->close.inputs);
 	free(j->close.out);
@@ -81,7 +82,7 @@ static void do_close(struct desk *d, struct desk_job *j)
 	enum err err = ERR_OK;
 	c->head = c->parent;
 	for (uint32_t i = 0; !err && i < c->n_shards; i++) {
-		const struct closing_job job = {i, c->counts[i], c->inputs[i]};
+		const struct closing_job job = {i, c->counts[i], c->states[i], c->inputs[i]};
 		closing.contribution_most =
 			contribution_bound(&d->config.exchange.codec, d->config.files.n[i]);
 		err = closing_shard(&closing, &job, &c->head, &c->out[i], &j->why);

@@ -40,6 +40,7 @@ struct desk_close {
 	struct ledger_head parent; /* out: where the chain stands after it is in head */
 	struct ledger_head head;
 	uint32_t n_shards;
+	struct hash *states;           /* of each shard, before it */
 	uint32_t *counts;              /* contributions of each shard */
 	struct closing_input **inputs; /* ascending by peer */
 	struct closing_out *out;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "coordinator/failpoint.h"
 #include "round/normlimit.h"
+#include "round/turns.h"
 
 /* Answer the sender; what it can be blamed for is counted. */
 static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct hub_refused *r,
@@ -39,8 +40,8 @@ static struct gate_expect expectation(
 		.have_id = a->id};
 	memcpy(e.key, members_at(h->run.members, number)->sign, sizeof e.key);
 	if (m && m->assigned && h->announced) {
-		e.n_assigned = m->n_spans;
-		memcpy(spans, m->spans, sizeof m->spans);
+		const uint32_t fragment = turns_fragment(&h->run.spec->round, e.round);
+		e.n_assigned = span_tail(m->spans, m->n_spans, m->listed[fragment], spans);
 	}
 	uint64_t steps = span_count(spans, e.n_assigned) / h->run.spec->train.batch;
 	e.norm_limit = normlimit(h->run.spec, h->run.exchange.rule.row, e.n, steps);
@@ -72,6 +73,12 @@ void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 			err = err_why(&why, ERR_shape,
 				"there is no shard %u: the model of this run has %u", v.says.shard,
 				h->run.files.n_shards);
+		else if (!turns_has(&h->run.spec->round, v.says.round, v.says.shard))
+			err = err_why(&why, ERR_shape,
+				"it is not the turn of shard %u in round %llu, where %u fragments "
+				"take turns",
+				v.says.shard, (unsigned long long)v.says.round,
+				h->run.spec->round.fragments);
 	}
 	if (!err && h->announced && v.says.round == h->announced)
 		err = check_part(h, number, v.says.round, &why);

@@ -73,6 +73,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		p.seconds = h->run.spec->round.mode == SPEC_timed ? m->seconds : 0;
 		p.n_spans = m->n_spans;
 		memcpy(p.spans, m->spans, sizeof p.spans);
+		memcpy(p.listed, m->listed, sizeof p.listed);
 		p.planned_tokens = rounds_planned_tokens(h->rounds);
 	}
 	json_t *body = plan_json(&p);
@@ -172,11 +173,12 @@ static void say_welcome(struct hub *h, uint32_t number)
 }
 
 /* The plan may have been lost with the old connection.  A round that is not on disk yet is told to
- * everybody when it is. */
+ * everybody when it is.  Who is late where rounds overlap has no part in the open one and trains
+ * on, which a plan without steps would end. */
 static void say_plan_again(struct hub *h, uint32_t number)
 {
 	const struct rounds_member *m = rounds_member(h->rounds, number);
-	if (h->announced && m && m->state == MEMBER_working)
+	if (h->announced && m && m->assigned && m->state == MEMBER_working)
 		hub_link_plan(h, number);
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/hub_restore.h"
 #include <stdlib.h>
+#include <string.h>
 #include "base/alloc.h"
 #include "base/log.h"
 
@@ -21,6 +22,8 @@ static enum err make_machine(struct hub *h, uint64_t now, struct why *why)
 	struct span *pool = NULL;
 	size_t n = 0;
 	enum err err = store_get_number(h->run.store, "cursor", 0, &c.cursor, why);
+	if (!err)
+		err = store_get_number(h->run.store, "voided", 0, &c.voided, why);
 	if (!err)
 		err = store_pool_get(h->run.store, &pool, &n, why);
 	if (!err)
@@ -47,12 +50,14 @@ static void open_plan(void *arg, const struct store_plan *p)
 {
 	struct restoring *r = arg;
 	if (p->round != rounds_round(r->hub->rounds)) { /* a stream; no round was opened after */
-		for (uint32_t i = 0; i < p->n_spans; i++)
-			rounds_return_span(r->hub->rounds, p->spans[i]);
+		rounds_return_stream(r->hub->rounds, p->spans, p->n_spans, p->listed);
 		return;
 	}
+	struct rounds_member was = {.n_spans = p->n_spans, .steps = p->steps};
+	memcpy(was.spans, p->spans, sizeof was.spans);
+	memcpy(was.listed, p->listed, sizeof was.listed);
 	r->open = true;
-	rounds_restore_open(r->hub->rounds, p->member, p->spans, p->n_spans, p->steps);
+	rounds_restore_open(r->hub->rounds, p->member, &was);
 }
 
 static void note_contribution(void *arg, const struct store_contribution *c)

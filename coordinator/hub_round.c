@@ -14,6 +14,7 @@
 #include "coordinator/progress_line.h"
 #include "coordinator/stream.h"
 #include "coordinator/view.h"
+#include "round/turns.h"
 
 /* Commits what the caller has written; a store that does not take it is the end. */
 static bool commit(struct hub *h)
@@ -33,6 +34,7 @@ static void put_numbers(struct hub *h)
 	const struct span *pool = rounds_pool(h->rounds, &n);
 	store_pool_put(h->run.store, pool, n);
 	store_put_number(h->run.store, "cursor", rounds_cursor(h->rounds));
+	store_put_number(h->run.store, "voided", rounds_voided(h->rounds));
 }
 
 static void forget_arrivals(struct hub *h, uint32_t number)
@@ -89,6 +91,7 @@ static void store_plan(struct hub *h, uint32_t number)
 		.steps = m->steps,
 		.n_spans = m->n_spans};
 	memcpy(p.spans, m->spans, sizeof p.spans);
+	memcpy(p.listed, m->listed, sizeof p.listed);
 	store_plan_add(h->run.store, &p);
 }
 
@@ -163,8 +166,14 @@ static void put_streams(struct hub *h, uint64_t round)
 	store_plan_clear(h->run.store);
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
-		struct store_plan p = {.round = round, .member = i};
-		if (m && h->run.spec->round.overlap && (p.n_spans = stream_rest(m, p.spans)))
+		struct rounds_member rest;
+		if (!m || !h->run.spec->round.overlap)
+			continue;
+		stream_rest(&h->run.spec->round, rounds_round(h->rounds), m, &rest);
+		struct store_plan p = {.round = round, .member = i, .n_spans = rest.n_spans};
+		memcpy(p.spans, rest.spans, sizeof p.spans);
+		memcpy(p.listed, rest.listed, sizeof p.listed);
+		if (p.n_spans)
 			store_plan_add(h->run.store, &p);
 	}
 }
@@ -210,6 +219,9 @@ static void close_round(struct hub *h)
 	c->round = rounds_round(h->rounds);
 	c->parent = run_head(&h->run);
 	c->n_shards = h->run.files.n_shards;
+	c->states = alloc_must_zero(c->n_shards, sizeof *c->states);
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		c->states[i] = ledger_state(h->run.ledger, i);
 	c->counts = alloc_must_zero(c->n_shards, sizeof *c->counts);
 	c->inputs = alloc_must_zero(c->n_shards, sizeof *c->inputs);
 	c->out = alloc_must_zero(c->n_shards, sizeof *c->out);
@@ -269,10 +281,11 @@ static double told_loss(const struct hub *h, const struct ledger_entry *e)
 static struct store_round sum_up(
 	const struct hub *h, const struct desk_close *c, uint64_t tokens, uint64_t now)
 {
+	const uint32_t first = turns_fragment(&h->run.spec->round, c->round);
 	struct store_round r = {.round = c->round,
 		.tokens = ledger_tokens(h->run.ledger) - tokens,
 		.total_tokens = ledger_tokens(h->run.ledger),
-		.members = c->counts[0],
+		.members = c->counts[first],
 		.dropped = h->dropped,
 		.bytes_up = h->bytes_up,
 		.closed_s = clock_wall_s(),
@@ -282,7 +295,7 @@ static struct store_round sum_up(
 		r.merged += c->out[i].entry.kind == UPDATE_merged;
 	}
 	const struct manifest_split *text = &h->manifest->train;
-	r.nats_per_token = told_loss(h, &c->out[0].entry);
+	r.nats_per_token = told_loss(h, &c->out[first].entry);
 	if (text->text_bytes)
 		r.nats_per_byte =
 			r.nats_per_token * (double)text->tokens / (double)text->text_bytes;

@@ -120,6 +120,7 @@ static void show_round(const struct spec_round *r)
 	row("round.peers_min", "%u", r->peers_min);
 	row("round.quorum", "%g", r->quorum);
 	row("round.overlap", "%s", r->overlap ? "true" : "false");
+	row("round.fragments", "%u", r->fragments);
 	row("round.validate_every", "%u", r->validate_every);
 	row("round.snapshot_every", "%u", r->snapshot_every);
 }

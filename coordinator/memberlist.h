@@ -19,9 +19,10 @@ struct rounds_member {
 	bool assigned;     /* has a part in the open round (also while its link is down) */
 	struct span spans[SPAN_MAX]; /* its stream (stream.h) */
 	uint32_t n_spans;
-	uint64_t steps;      /* inner steps asked for */
-	double seconds;      /* timed: until its contribution is cut */
-	uint64_t steps_done; /* as its heartbeats say */
+	uint64_t listed[SPEC_FRAGMENTS_MAX]; /* of it, by fragment (round/turns.h) */
+	uint64_t steps;                      /* inner steps asked for */
+	double seconds;                      /* timed: until its contribution is cut */
+	uint64_t steps_done;                 /* as its heartbeats say */
 	uint32_t shards_in;
 	uint64_t tokens_in;    /* what the accepted contribution claims */
 	uint64_t sequences_in; /* the same in sequences */

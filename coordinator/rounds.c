@@ -9,6 +9,7 @@
 #include "coordinator/spanpool.h"
 #include "coordinator/stream.h"
 #include "coordinator/waits.h"
+#include "round/turns.h"
 
 #define SPEED_KEEP 0.7  /* of the old figure when a new speed is heard */
 #define LATE_MOST 3     /* overlap: rounds in a row that go on without a member which is there */
@@ -19,7 +20,7 @@ struct rounds {
 	const struct spec *spec;
 	uint32_t n_shards;
 	enum rounds_state state;
-	uint64_t round, ledger_tokens, planned_tokens;
+	uint64_t round, ledger_tokens, planned_tokens, voided;
 	bool paused, asked_last;
 	uint32_t asked_times; /* how many members were asked for the last loss */
 	uint32_t asked;       /* the last of them */
@@ -62,6 +63,7 @@ struct rounds *rounds_new(const struct rounds_config *config)
 	r->round = config->first_round;
 	r->ledger_tokens = config->ledger_tokens;
 	r->pool.cursor = config->cursor;
+	r->voided = config->voided;
 	r->asked = UINT32_MAX; /* so that the first one comes next */
 	r->waits.spec = &config->spec->round;
 	r->waits.closed_ns = config->now;
@@ -90,7 +92,18 @@ void rounds_return_span(struct rounds *r, struct span s)
 static void give_back(struct rounds *r, struct rounds_member *m)
 {
 	stream_return(&r->pool, m, 0);
+	r->voided += turns_missing(&r->spec->round, r->n_shards, m->listed);
 	m->n_spans = 0;
+	memset(m->listed, 0, sizeof m->listed);
+}
+
+void rounds_return_stream(struct rounds *r, const struct span *spans, uint32_t n,
+	const uint64_t listed[static SPEC_FRAGMENTS_MAX])
+{
+	struct rounds_member m = {.n_spans = n};
+	memcpy(m.spans, spans, n * sizeof *spans);
+	memcpy(m.listed, listed, sizeof m.listed);
+	give_back(r, &m);
 }
 
 /* ---- opening */
@@ -156,7 +169,7 @@ static void check_open(struct rounds *r, uint64_t now)
 
 static bool is_in(const struct rounds *r, const struct rounds_member *m)
 {
-	return m->assigned && m->shards_in == r->n_shards;
+	return m->assigned && m->shards_in == turns_shards(&r->spec->round, r->round, r->n_shards);
 }
 
 /* Until when a member that is not in is waited for; length: waits_length. */
@@ -183,10 +196,10 @@ static void drop(struct rounds *r, uint32_t member, uint64_t now)
 }
 
 /* Where rounds overlap: what the ledger says now is on its way to it; it need not stop for that. */
-static void go_on(struct rounds *r, uint32_t member, uint64_t now)
+static void go_on(struct rounds *r, uint32_t member, uint64_t closed, uint64_t now)
 {
 	struct rounds_member *m = &r->members.at[member];
-	m->n_spans = stream_rest(m, m->spans);
+	stream_rest(&r->spec->round, closed, m, m);
 	m->assigned = m->was_in = m->near = false;
 	if (m->state == MEMBER_in || m->state == MEMBER_working) {
 		move(r, member, MEMBER_syncing, now);
@@ -199,7 +212,7 @@ static void finish_round(struct rounds *r, uint32_t n_in, uint64_t now)
 	if (!n_in) {
 		enter(r, ROUNDS_waiting);
 		for (uint32_t i = 0; i < r->members.n && r->spec->round.overlap; i++)
-			go_on(r, i, now); /* who is late is asked again */
+			go_on(r, i, r->round, now); /* who is late is asked again */
 		push(r, ROUNDS_abandon, 0);
 		return;
 	}
@@ -235,6 +248,36 @@ static void check_close(struct rounds *r, uint64_t now)
 		finish_round(r, in, now);
 }
 
+/* Longer than usual, and still without a quorum. */
+static uint64_t overdue(const struct rounds *r)
+{
+	return r->waits.quorum_ns ? UINT64_MAX : r->waits.opened_ns + waits_length(&r->waits);
+}
+
+/* Where rounds overlap nobody waits for the next one if enough is left of this one; nor while it is
+ * held up by others, which a part of it more may bring to its quorum. */
+static void join_open(struct rounds *r, uint32_t member, uint64_t now)
+{
+	const struct rounds_member *m = &r->members.at[member];
+	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
+		!budget_welcome(&m->patience, r->round))
+		return;
+	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
+	if (left < JOIN_LEAST && now < overdue(r))
+		return;
+	assign(r, member, left < JOIN_LEAST ? JOIN_LEAST : left, now);
+	push(r, ROUNDS_add_member, member);
+}
+
+static void check_overdue(struct rounds *r, uint64_t now)
+{
+	if (r->state != ROUNDS_open || !r->spec->round.overlap || now < overdue(r))
+		return;
+	for (uint32_t i = 0; i < r->members.n; i++)
+		if (r->members.at[i].state == MEMBER_ready)
+			join_open(r, i, now);
+}
+
 static void check_finish(struct rounds *r, uint64_t now)
 {
 	if (r->state != ROUNDS_finishing || (r->asked_last && now < waits_answer(&r->waits)))
@@ -258,6 +301,7 @@ static void check_finish(struct rounds *r, uint64_t now)
 static void check(struct rounds *r, uint64_t now)
 {
 	check_close(r, now);
+	check_overdue(r, now);
 	check_open(r, now);
 	check_finish(r, now);
 }
@@ -269,18 +313,19 @@ void rounds_on_joined(struct rounds *r, uint32_t member, uint64_t now)
 	memberlist_add(&r->members, member, now);
 }
 
-void rounds_restore_open(
-	struct rounds *r, uint32_t member, const struct span *spans, uint32_t n, uint64_t steps)
+void rounds_restore_open(struct rounds *r, uint32_t member, const struct rounds_member *was)
 {
 	struct rounds_member *m = find(r, member);
-	if (!m || n > SPAN_MAX || (r->state != ROUNDS_waiting && r->state != ROUNDS_open))
+	if (!m || was->n_spans > SPAN_MAX ||
+		(r->state != ROUNDS_waiting && r->state != ROUNDS_open))
 		return;
 	m->assigned = true;
-	m->steps = steps;
+	m->steps = was->steps;
 	m->seconds = r->spec->round.seconds;
-	m->n_spans = n;
-	memcpy(m->spans, spans, n * sizeof *spans);
-	r->planned_tokens += steps * spec_step_tokens(r->spec);
+	m->n_spans = was->n_spans;
+	memcpy(m->spans, was->spans, sizeof m->spans);
+	memcpy(m->listed, was->listed, sizeof m->listed);
+	r->planned_tokens += m->steps * spec_step_tokens(r->spec);
 	if (r->state == ROUNDS_waiting)
 		enter(r, ROUNDS_open);
 }
@@ -301,20 +346,6 @@ void rounds_on_linked(struct rounds *r, uint32_t member, bool at_head, uint64_t 
 	if (at_head)
 		rounds_on_at_head(r, member, now);
 	check(r, now);
-}
-
-/* Where rounds overlap nobody waits for the next one if enough is left of this one. */
-static void join_open(struct rounds *r, uint32_t member, uint64_t now)
-{
-	const struct rounds_member *m = &r->members.at[member];
-	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
-		!budget_welcome(&m->patience, r->round))
-		return;
-	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
-	if (left < JOIN_LEAST)
-		return;
-	assign(r, member, left, now);
-	push(r, ROUNDS_add_member, member);
 }
 
 void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
@@ -383,18 +414,24 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	struct rounds_member *m = find(r, member);
 	if (!m || r->state != ROUNDS_open || !m->assigned || is_in(r, m))
 		return false;
-	if (!sequences || sequences > span_count(m->spans, m->n_spans) ||
+	const uint64_t before = m->listed[turns_fragment(&r->spec->round, r->round)],
+		       most = turns_most(m->listed);
+	if (!sequences || sequences > span_count(m->spans, m->n_spans) - before ||
 		(m->shards_in && sequences != m->sequences_in))
 		return false;
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
-	if (++m->shards_in == r->n_shards) {
+	m->shards_in++;
+	if (is_in(r, m)) {
 		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
 		/* It ran out of sequences before the time was up: it can do at least this much. */
 		double seconds = clock_seconds(
 			now - (r->spec->round.overlap ? m->counted_ns : r->waits.opened_ns));
-		if (seconds > 0 && (double)m->tokens_in / seconds > m->speed)
-			m->speed = (double)m->tokens_in / seconds;
+		double tokens = before + sequences > most
+					? (double)((before + sequences - most) * r->spec->train.seq)
+					: 0;
+		if (seconds > 0 && tokens / seconds > m->speed)
+			m->speed = tokens / seconds;
 		budget_delivered(&m->patience);
 		m->late = 0;
 		m->counted_ns = now;
@@ -415,7 +452,7 @@ void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 	for (uint32_t i = 0; i < r->members.n; i++) {
 		struct rounds_member *m = &r->members.at[i];
 		if (r->spec->round.overlap) {
-			go_on(r, i, now);
+			go_on(r, i, r->round - 1, now);
 			continue;
 		}
 		m->was_in = m->assigned;
@@ -469,6 +506,9 @@ uint64_t rounds_deadline(const struct rounds *r)
 	if (r->state == ROUNDS_finishing && r->asked_last)
 		return waits_answer(&r->waits);
 	uint64_t length = r->state == ROUNDS_open ? waits_length(&r->waits) : 0;
+	if (r->state == ROUNDS_open && r->spec->round.overlap && !r->paused &&
+		memberlist_welcome(&r->members, r->round))
+		at = overdue(r);
 	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->members.n; i++) {
 		const struct rounds_member *m = &r->members.at[i];
 		if (m->assigned && !is_in(r, m) && patience(r, m, length) < at)
@@ -513,6 +553,11 @@ const struct span *rounds_pool(const struct rounds *r, size_t *n)
 {
 	*n = r->pool.n;
 	return r->pool.at;
+}
+
+uint64_t rounds_voided(const struct rounds *r)
+{
+	return r->voided;
 }
 
 uint64_t rounds_planned_tokens(const struct rounds *r)

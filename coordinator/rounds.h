@@ -24,6 +24,7 @@ struct rounds_config {
 	const struct spec *spec; /* borrowed */
 	uint32_t n_shards;
 	uint64_t first_round, ledger_tokens, cursor; /* where the ledger stands */
+	uint64_t voided;                             /* as rounds_voided */
 	uint64_t now;
 };
 
@@ -31,10 +32,12 @@ struct rounds *rounds_new(const struct rounds_config *config);
 void rounds_free(struct rounds *r); /* NULL-safe */
 /* Sequence numbers that were handed out and not done, as they were stored. */
 void rounds_return_span(struct rounds *r, struct span s);
-/* After a restart: the plan that was open; members are away until they come back, and may still
- * deliver. */
-void rounds_restore_open(
-	struct rounds *r, uint32_t member, const struct span *spans, uint32_t n, uint64_t steps);
+/* The same for a stream. */
+void rounds_return_stream(struct rounds *r, const struct span *spans, uint32_t n,
+	const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
+/* After a restart: the plan that was open (spans, listed, steps); members are away until they come
+ * back, and may still deliver. */
+void rounds_restore_open(struct rounds *r, uint32_t member, const struct rounds_member *was);
 void rounds_restored(struct rounds *r, uint64_t now);
 
 /* ---- events.  A number above the limit or an event that the state does not allow is ignored. */
@@ -50,9 +53,9 @@ void rounds_on_lost(struct rounds *r, uint32_t member, uint64_t now);
 void rounds_on_gone(struct rounds *r, uint32_t member, uint64_t now);
 void rounds_on_progress(
 	struct rounds *r, uint32_t member, uint64_t steps_done, double tokens_per_s, uint64_t now);
-/* One shard's contribution passed the gate.  sequences is the length of what it was trained on, the
- * same for all its shards.  False: not asked for (not assigned, another shard said another length,
- * already in). */
+/* The contribution to one of the round's shards passed the gate.  sequences is the length of what
+ * it was trained on, the same for all shards whose turn it is.  False: not asked for (not assigned,
+ * another shard said another length, already in). */
 bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now);
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now);
 void rounds_on_last_validation(struct rounds *r, uint64_t now);
@@ -75,6 +78,9 @@ uint32_t rounds_count(const struct rounds *r, enum member_state s);
 uint64_t rounds_cursor(const struct rounds *r); /* the next fresh sequence number */
 const struct span *rounds_pool(
 	const struct rounds *r, size_t *n); /* returned, not handed out again yet */
+/* Numbers that some shards have and others never will, since their member left before the others'
+ * turn; summed over the shards. */
+uint64_t rounds_voided(const struct rounds *r);
 uint64_t rounds_planned_tokens(
 	const struct rounds *r); /* of the open round, all members together */
 uint64_t rounds_opened_ns(const struct rounds *r);

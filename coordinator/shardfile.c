@@ -1,5 +1,6 @@
 #include "coordinator/shardfile.h"
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,19 @@ enum err shardfile_save(const struct shardfile *f, const struct shardstate *s, s
 	}
 	json_decref(meta);
 	free(path);
+	return err;
+}
+
+enum err shardfile_carry(const struct shardfile *f, uint32_t shard, uint64_t round, struct why *why)
+{
+	char *from = path_of(f, shard, round - 1), *to = path_of(f, shard, round);
+	enum err err = ERR_OK;
+	unlink(to); /* of an attempt that was not committed, and had something in it */
+	int failed = link(from, to) ? errno : file_sync_folder(f->dir);
+	if (failed)
+		err = file_why(why, "write", to, failed);
+	free(from);
+	free(to);
 	return err;
 }
 

@@ -29,6 +29,9 @@ enum err shardfile_load(const struct shardfile *f, uint32_t shard, uint64_t roun
 	struct shardstate *out, struct why *why) MUST_CHECK;
 enum err shardfile_save(
 	const struct shardfile *f, const struct shardstate *s, struct why *why) MUST_CHECK;
+/* The state of the round before is also that of this one: a second name of the same file. */
+enum err shardfile_carry(
+	const struct shardfile *f, uint32_t shard, uint64_t round, struct why *why) MUST_CHECK;
 /* Removes every shard's file of another round, and what was half written.  What cannot be removed
  * stays. */
 void shardfile_sweep(const struct shardfile *f, uint64_t round);

@@ -19,7 +19,7 @@ static const char schema[] =
 	"CREATE TABLE invite_key (id TEXT NOT NULL, key BLOB NOT NULL, PRIMARY KEY (id, key))"
 	" WITHOUT ROWID;"
 	"CREATE TABLE plan (member INTEGER PRIMARY KEY, round INTEGER NOT NULL,"
-	" steps INTEGER NOT NULL, spans BLOB NOT NULL);"
+	" steps INTEGER NOT NULL, spans BLOB NOT NULL, listed BLOB NOT NULL);"
 	"CREATE TABLE contribution (shard INTEGER NOT NULL, peer INTEGER NOT NULL,"
 	" round INTEGER NOT NULL, sequences INTEGER NOT NULL, bytes INTEGER NOT NULL,"
 	" id BLOB NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (shard, peer)) WITHOUT ROWID;"

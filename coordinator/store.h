@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "round/span.h"
+#include "round/turns.h"
 
 #define STORE_SCHEMA 2
 #define STORE_KEY 32  /* bytes of a public key */
@@ -87,6 +88,7 @@ struct store_plan {
 	uint64_t steps;
 	struct span spans[SPAN_MAX];
 	uint32_t n_spans;
+	uint64_t listed[SPEC_FRAGMENTS_MAX]; /* round/turns.h */
 };
 typedef void store_plan_fn(void *arg, const struct store_plan *p);
 void store_plan_add(struct store *s, const struct store_plan *p);

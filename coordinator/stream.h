@@ -14,9 +14,13 @@
 /* Gives a member what its steps need: rounds that overlap add to its stream, with a reserve; others
  * begin a new one. */
 void stream_fill(const struct spec *s, struct spanpool *pool, struct rounds_member *m);
-/* Everything but the first so many goes back to the pool. */
+/* How many of its numbers nothing was handed in for yet. */
+uint64_t stream_ahead(const struct rounds_member *m);
+/* Everything but the first so many, and but what was handed in at least for some shards, goes back
+ * to the pool. */
 void stream_return(struct spanpool *pool, const struct rounds_member *m, uint64_t after);
-/* What is left of it when the round that closes is in the ledger; returns how many spans. */
-uint32_t stream_rest(const struct rounds_member *m, struct span out[static SPAN_MAX]);
+/* What is left of it when this round, which closes, is in the ledger: *out is *m with that. */
+void stream_rest(const struct spec_round *r, uint64_t round, const struct rounds_member *m,
+	struct rounds_member *out);
 
 #endif

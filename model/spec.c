@@ -101,6 +101,10 @@ static void read_round(struct json_in *in, struct spec_round *r)
 			"is for timed rounds: rounds of fixed steps wait for their update, so that "
 			"a "
 			"repeated run has the same ledger");
+	r->fragments = spec_in_u32_or(in, "fragments", 1, SPEC_FRAGMENTS_MAX, 1);
+	if (r->fragments > 1 && !r->overlap)
+		json_mistake(in, "fragments",
+			"is for rounds that overlap: the others exchange all shards at once");
 	r->validate_every = spec_in_u32_or(in, "validate_every", 0, 1u << 24, 10);
 	r->snapshot_every = spec_in_u32_or(in, "snapshot_every", 1, 1u << 24, 20);
 }
@@ -205,6 +209,10 @@ static void read_all(const json_t *doc, struct spec *s, struct buf *mistakes)
 	read_sections(&top, s);
 	json_in_finish(&top);
 
+	if (s->model.n_shards && s->round.fragments > s->model.n_shards)
+		json_mistake(&top, "round.fragments",
+			"is %u, and the model has %u shard%s to take turns: give that many at most",
+			s->round.fragments, s->model.n_shards, s->model.n_shards == 1 ? "" : "s");
 	/* Averaging parameters works on the parameters themselves. */
 	const struct spec_codec *c = &s->codec;
 	bool known = c->select[0] && c->values[0];

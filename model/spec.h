@@ -43,6 +43,7 @@ struct spec_round {
 	double quorum; /* share of the round's members that must be in before the grace window may
 			  close it; 1: all */
 	bool overlap;  /* timed: training goes on while what was cut travels */
+	uint32_t fragments; /* overlap: shards take turns, every so many rounds; 1: all in each */
 	uint32_t validate_every; /* rounds between validation losses; 0: never */
 	uint32_t snapshot_every; /* rounds between snapshots */
 };
@@ -50,6 +51,7 @@ struct spec_round {
 /* What the vector of a merged update has. */
 enum spec_merged { SPEC_never /* no update is merged */, SPEC_int8, SPEC_int4 };
 
+#define SPEC_FRAGMENTS_MAX 16u
 #define SPEC_PEERS_MAX 16384 /* contributions that one update can have */
 
 struct spec_outer {

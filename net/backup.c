@@ -56,17 +56,18 @@ static bool seal(const uint8_t key[static 32], uint8_t file[static BYTES],
 	return good;
 }
 
-static bool unseal(const uint8_t key[static 32], uint8_t file[static BYTES],
+static bool unseal(const uint8_t key[static 32], const uint8_t file[static BYTES],
 	uint8_t secret[static SIGN_SECRET])
 {
 	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+	uint8_t tag[TAG]; /* the call takes no const */
+	memcpy(tag, file + HEAD + SIGN_SECRET, TAG);
 	int n;
 	bool good = ctx &&
 		    EVP_DecryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, key, file + 13 + SALT) == 1 &&
 		    EVP_DecryptUpdate(ctx, NULL, &n, file, HEAD) == 1 &&
 		    EVP_DecryptUpdate(ctx, secret, &n, file + HEAD, SIGN_SECRET) == 1 &&
-		    EVP_CIPHER_CTX_ctrl(
-			    ctx, EVP_CTRL_GCM_SET_TAG, TAG, file + HEAD + SIGN_SECRET) == 1 &&
+		    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG, tag) == 1 &&
 		    EVP_DecryptFinal_ex(ctx, secret + n, &n) == 1;
 	EVP_CIPHER_CTX_free(ctx);
 	ERR_clear_error();
@@ -119,7 +120,7 @@ static enum err check_form(const char *path, const uint8_t *bytes, size_t n, str
 }
 
 static enum err open_file(
-	uint8_t *file, const char *passphrase, struct sign_key **out, struct why *why)
+	const uint8_t *file, const char *passphrase, struct sign_key **out, struct why *why)
 {
 	uint8_t key[32], secret[SIGN_SECRET];
 	enum err e = make_key(passphrase, file, key, why);
@@ -135,6 +136,14 @@ static enum err open_file(
 	return e;
 }
 
+enum err backup_open(const char *path, const void *bytes, size_t n, const char *passphrase,
+	struct sign_key **out, struct why *why)
+{
+	*out = NULL;
+	enum err e = check_form(path, bytes, n, why);
+	return e ? e : open_file(bytes, passphrase, out, why);
+}
+
 enum err backup_read(
 	const char *path, const char *passphrase, struct sign_key **out, struct why *why)
 {
@@ -142,11 +151,8 @@ enum err backup_read(
 	size_t n;
 	*out = NULL;
 	enum err e = file_read(path, 4096, &bytes, &n, why);
-	if (e)
-		return e;
-	e = check_form(path, bytes, n, why);
 	if (!e)
-		e = open_file(bytes, passphrase, out, why);
+		e = backup_open(path, bytes, n, passphrase, out, why);
 	free(bytes);
 	return e;
 }

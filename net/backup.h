@@ -12,5 +12,8 @@ enum err backup_write(const char *path, const struct sign_key *run, const char *
 /* ERR_signature: the passphrase is wrong (or the file was altered: the two look the same). */
 enum err backup_read(const char *path, const char *passphrase, struct sign_key **out,
 	struct why *why) MUST_CHECK;
+/* The content of such a file; path is for the sentence. */
+enum err backup_open(const char *path, const void *bytes, size_t n, const char *passphrase,
+	struct sign_key **out, struct why *why) MUST_CHECK;
 
 #endif

@@ -94,14 +94,7 @@ enum err keyfile_text(const char *path, size_t most, char **text, struct why *wh
 	return e;
 }
 
-/* What is expected where. */
-struct parse {
-	const char *path;
-	enum keyfile_kind kind;
-	size_t n;
-};
-
-static enum err check_head(struct rd *r, const struct parse *p, struct why *why)
+static enum err check_head(struct rd *r, const struct keyfile_expected *p, struct why *why)
 {
 	const uint8_t *magic = rd_bytes(r, 8);
 	uint16_t version = rd_u16(r), is = rd_u16(r);
@@ -130,8 +123,8 @@ static enum err check_head(struct rd *r, const struct parse *p, struct why *why)
 	return ERR_OK;
 }
 
-static enum err parse(
-	const struct parse *p, const uint8_t *bytes, size_t size, void *out, struct why *why)
+enum err keyfile_parse(const struct keyfile_expected *p, const void *bytes, size_t size, void *out,
+	struct why *why)
 {
 	struct rd r;
 	rd_init(&r, bytes, size);
@@ -161,8 +154,8 @@ enum err keyfile_read(
 	enum err e = read_secret(path, HEAD + KEYFILE_BYTES + SUM, &file, &size, why);
 	if (e)
 		return e;
-	struct parse p = {path, kind, n};
-	e = parse(&p, file, size, bytes, why);
+	const struct keyfile_expected expected = {path, kind, n};
+	e = keyfile_parse(&expected, file, size, bytes, why);
 	explicit_bzero(file, size);
 	free(file);
 	return e;

@@ -35,6 +35,14 @@ enum err keyfile_replace(const char *path, enum keyfile_kind kind, const void *b
  * ERR_version, ERR_hash. */
 enum err keyfile_read(const char *path, enum keyfile_kind kind, void *bytes, size_t n,
 	struct why *why) MUST_CHECK;
+/* The content of such a file; path is for the sentence.  Nothing goes to out after a refusal. */
+struct keyfile_expected {
+	const char *path;
+	enum keyfile_kind kind;
+	size_t n; /* bytes of the secret */
+};
+enum err keyfile_parse(const struct keyfile_expected *expected, const void *bytes, size_t size,
+	void *out, struct why *why) MUST_CHECK;
 /* Another kind of secret file, as text, under the same rule of modes; caller wipes and frees. */
 enum err keyfile_text(const char *path, size_t most, char **text, struct why *why) MUST_CHECK;
 

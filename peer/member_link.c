@@ -193,7 +193,8 @@ static bool end_push(struct member *m, uint64_t ref)
 /* The first one of a process is worth a line to everybody: it works. */
 static void on_delivered(struct member *m, uint64_t ref)
 {
-	if (!end_push(m, ref) || ++m->delivered < m->spec->model.n_shards)
+	const uint32_t due = turns_shards(&m->spec->round, m->plan.round, m->spec->model.n_shards);
+	if (!end_push(m, ref) || ++m->delivered < due)
 		return;
 	backoff_reset(&m->again);
 	member_log(m, m->contributed ? 3 : 1, "round %llu: contribution delivered",

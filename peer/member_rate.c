@@ -13,8 +13,11 @@ static bool begin(struct member *m)
 	if (exchange_find(m->spec, &exchange, &why))
 		return false; /* the worker has said it */
 	m->rate.most = exchange.codec;
-	m->rate.n = worker_params(m->worker);
-	m->rate.share = RATE_SHARE;
+	m->rate.n = worker_turn_params(m->worker);
+	/* a shard's own round is from one turn to the next */
+	m->rate.share = RATE_SHARE * turns_fragments(&m->spec->round);
+	if (m->rate.share > RATE_SHARE_MOST)
+		m->rate.share = RATE_SHARE_MOST;
 	return true;
 }
 

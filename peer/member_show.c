@@ -73,7 +73,8 @@ static const char *company(const struct member *m, char out[static 40])
 /* At the head, with nothing to compute. */
 static void show_waiting(const struct member *m, struct shown *v)
 {
-	const uint32_t shards = m->spec->model.n_shards;
+	const uint32_t shards = m->spec->model.n_shards,
+		       due = turns_shards(&m->spec->round, m->plan.round, shards);
 	uint32_t sending = 0;
 	char several[40];
 	for (uint32_t i = 0; i < shards; i++)
@@ -82,7 +83,7 @@ static void show_waiting(const struct member *m, struct shown *v)
 	if (sending) {
 		set(v, shoal_state_sending, "sending");
 		say(v, "round %llu: sending the contribution, %u of %u shards are delivered",
-			(ull)m->plan.round, m->delivered, shards);
+			(ull)m->plan.round, m->delivered, due);
 	} else if (m->refused) {
 		say(v, "round %llu: the contribution was refused (%.120s)%s", (ull)m->plan.round,
 			m->status.last_refusal, m->again_ns ? "" : ", waiting for the next");

@@ -242,11 +242,15 @@ bool standing_answers(const struct standing *s, const struct plan *plan)
 {
 	if (check_place(s, NULL))
 		return false;
+	struct span due[SPAN_MAX];
+	uint32_t n_due = span_tail(plan->spans, plan->n_spans, standing_from(s, plan), due);
 	for (uint32_t i = 0; i < s->n_shards; i++) {
 		const struct contribution *c = &s->flights[i].says;
+		if (!turns_has(&s->spec->round, plan->round, i))
+			continue;
 		if (!s->flights[i].sent.len || c->round != plan->round ||
 			!hash_equal(&c->parent, &plan->parent.hash) ||
-			!span_is_prefix(c->spans, c->n_spans, plan->spans, plan->n_spans))
+			!span_is_prefix(c->spans, c->n_spans, due, n_due))
 			return false;
 	}
 	return true;
@@ -354,15 +358,17 @@ enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t step
 	enum err e = check_place(s, why);
 	if (e)
 		return e;
+	const uint64_t from = standing_from(s, plan), to = steps * s->spec->train.batch;
 	struct contribution says = {.run = s->spec->id,
 		.parent = plan->parent.hash,
 		.round = plan->round,
 		.peer = s->member,
-		.tokens = steps * spec_step_tokens(s->spec)};
-	says.n_spans =
-		span_head(plan->spans, plan->n_spans, steps * s->spec->train.batch, says.spans);
+		.tokens = (to - from) * s->spec->train.seq};
+	says.n_spans = span_tail(plan->spans, plan->n_spans, from, says.spans);
+	says.n_spans = span_head(says.spans, says.n_spans, to - from, says.spans);
 	for (uint32_t i = 0; !e && i < s->n_shards; i++)
-		e = cut_one(s, &says, i, why);
+		if (turns_has(&s->spec->round, plan->round, i))
+			e = cut_one(s, &says, i, why);
 	s->moved = false;
 	if (e)
 		forget(s);
@@ -445,7 +451,7 @@ static enum err join(struct standing *s, const struct ledger_entry *entry, struc
 	else if (feedback_join(f->feedback, own != NULL, g, s->w))
 		return err_why(why, ERR_nomem, "no memory to join shard %u to round %llu",
 			entry->shard, (unsigned long long)entry->round);
-	if (own && entry->shard == 0) {
+	if (own) {
 		s->listed += own->tokens;
 		s->own_listed = known;
 	}
@@ -466,7 +472,10 @@ static enum err apply_one(
 		.n = n,
 		.key = roster_key,
 		.arg = (void *)(uintptr_t)roster};
-	if (feedback_in_flight(s->flights[shard].feedback) || s->following)
+	const bool idle = !r->entry.count && !feedback_in_flight(s->flights[shard].feedback);
+	if (idle) {
+		/* G stays, and W with it */
+	} else if (feedback_in_flight(s->flights[shard].feedback) || s->following)
 		trainer_read(s->trainer, shard, PARAMS_value, s->w);
 	else
 		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
@@ -475,7 +484,7 @@ static enum err apply_one(
 		e = ledger_append(s->ledger, &r->entry, why);
 	if (!e)
 		e = replica_apply(s->replica, &r->entry, &r->update, why);
-	return e ? e : join(s, &r->entry, why);
+	return e || idle ? e : join(s, &r->entry, why);
 }
 
 enum err standing_apply(struct standing *s, const struct standing_record *records, size_t n,
@@ -514,7 +523,7 @@ bool standing_confirmed(const struct standing *s)
 
 uint64_t standing_listed(const struct standing *s)
 {
-	return s->listed;
+	return s->listed / s->n_shards;
 }
 
 enum err standing_save(struct standing *s, struct why *why)

@@ -8,7 +8,8 @@
 
 #define STATES_KEPT 2
 
-static const char contribution[] = "contribution"; /* section, with the shard's number */
+/* sections, with the shard's number */
+static const char contribution[] = "contribution", working[] = "working";
 
 /* ---- writing */
 
@@ -25,6 +26,11 @@ static enum err write_shard(
 		e = section_put(out, &moment, momentum, why);
 	if (!e)
 		e = feedback_save(f->feedback, out, why);
+	if (!e && s->following && !feedback_in_flight(f->feedback)) {
+		const struct section_vector w = {working, shard, params.n};
+		trainer_read(s->trainer, shard, PARAMS_value, s->w);
+		e = section_put(out, &w, s->w, why);
+	}
 	section_name(contribution, shard, name);
 	if (!e && f->sent.len)
 		e = statefile_add(out, name, f->sent.data, f->sent.len, why);
@@ -60,20 +66,41 @@ enum err standing_file_write(struct standing *s, struct why *why)
 
 /* ---- reading */
 
+static const struct statefile_section *find_section(
+	const struct statefile *file, const char *what, uint32_t shard)
+{
+	char name[SECTION_NAME];
+	section_name(what, shard, name);
+	for (size_t i = 0; i < statefile_count(file); i++)
+		if (!strcmp(statefile_at(file, i)->name, name))
+			return statefile_at(file, i);
+	return NULL;
+}
+
+/* It was not this shard's turn; training had gone on. */
+static enum err read_working(
+	struct standing *s, const struct statefile *file, uint32_t shard, struct why *why)
+{
+	struct section_vector w = {working, shard, trainer_count(s->trainer, shard)};
+	if (!find_section(file, working, shard))
+		return ERR_OK;
+	enum err e = section_get(file, &w, s->w, why);
+	if (!e)
+		trainer_write(s->trainer, shard, PARAMS_value, s->w);
+	return e;
+}
+
 /* The contribution that was cut and not listed when the state was saved; W was where it was cut. */
 static enum err read_flight(
 	struct standing *s, const struct statefile *file, uint32_t shard, struct why *why)
 {
 	struct standing_flight *f = &s->flights[shard];
 	const struct ledger_head at = ledger_at(s->ledger);
-	const struct statefile_section *section = NULL;
+	const struct statefile_section *section = find_section(file, contribution, shard);
 	struct section_vector cut = {"cut", shard, trainer_count(s->trainer, shard)};
 	char name[SECTION_NAME];
-	section_name(contribution, shard, name);
-	for (size_t i = 0; i < statefile_count(file); i++)
-		if (!strcmp(statefile_at(file, i)->name, name))
-			section = statefile_at(file, i);
 	struct contribution_view v;
+	section_name(contribution, shard, name);
 	if (!section)
 		return err_why(
 			why, ERR_missing, "the state has a cut of shard %u and no %s", shard, name);
@@ -107,6 +134,8 @@ enum err standing_file_read(struct standing *s, const struct statefile *file, st
 		e = feedback_load(s->flights[i].feedback, file, why);
 		if (!e && feedback_in_flight(s->flights[i].feedback))
 			e = read_flight(s, file, i, why);
+		else if (!e)
+			e = read_working(s, file, i, why);
 	}
 	s->joiner = joiner != 0;
 	return e;

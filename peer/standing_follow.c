@@ -6,7 +6,7 @@
 /* The data of what was made here and is not listed yet is this peer's in the new plan too. */
 static bool goes_on(const struct standing *s, const struct plan *plan)
 {
-	return s->following &&
+	return s->following && !memcmp(s->plan.listed, plan->listed, sizeof plan->listed) &&
 	       span_is_prefix(s->plan.spans, s->plan.n_spans, plan->spans, plan->n_spans);
 }
 
@@ -16,9 +16,10 @@ enum err standing_follow(struct standing *s, const struct plan *plan, bool *cut,
 	if (e)
 		return e;
 	*cut = standing_answers(s, plan);
-	if (*cut && !s->following) { /* after a restart: W is what was cut */
-		s->at = s->claimed =
-			span_count(s->flights[0].says.spans, s->flights[0].says.n_spans);
+	if (*cut && !s->following) { /* after a restart: W is where it was when that was cut */
+		const struct contribution *c =
+			&s->flights[turns_fragment(&s->spec->round, plan->round)].says;
+		s->at = s->claimed = standing_from(s, plan) + span_count(c->spans, c->n_spans);
 	} else if (!*cut && !goes_on(s, plan)) {
 		if ((e = standing_ready(s, plan, why)))
 			return e;
@@ -36,7 +37,9 @@ bool standing_follow_left(const struct standing *s)
 
 bool standing_follow_uncut(const struct standing *s)
 {
-	return s->following && s->at > s->claimed && !standing_place(s, &s->plan, NULL);
+	const uint64_t from = standing_from(s, &s->plan);
+	return s->following && s->at > (s->claimed > from ? s->claimed : from) &&
+	       !standing_place(s, &s->plan, NULL);
 }
 
 enum err standing_follow_step(struct standing *s, uint64_t step, double *loss, struct why *why)
@@ -60,9 +63,11 @@ enum err standing_follow_cut(struct standing *s, struct why *why)
 void standing_follow_settle(struct standing *s)
 {
 	if (s->following && s->own_listed) {
-		s->plan.n_spans =
-			span_tail(s->plan.spans, s->plan.n_spans, s->claimed, s->plan.spans);
-		s->at -= s->claimed;
+		const struct spec_round *r = &s->spec->round;
+		const uint64_t before = span_count(s->plan.spans, s->plan.n_spans);
+		s->plan.listed[turns_fragment(r, s->plan.round)] = s->claimed;
+		s->plan.n_spans = turns_settle(r, s->plan.spans, s->plan.n_spans, s->plan.listed);
+		s->at -= before - span_count(s->plan.spans, s->plan.n_spans);
 	}
 	s->own_listed = false;
 	s->claimed = 0;

@@ -195,6 +195,8 @@ enum err worker_hand_over(struct worker *w, const struct job *job, struct why *w
 {
 	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
 		size_t len = 0;
+		if (!turns_has(&w->spec->round, job->plan.round, shard))
+			continue;
 		const uint8_t *sent = standing_sent(w->standing, shard, &len);
 		uint8_t *bytes = sent ? alloc_try(len, 1) : NULL;
 		if (!bytes)
@@ -346,6 +348,19 @@ uint64_t worker_params(const struct worker *w)
 	for (uint32_t i = 0; i < trainer_shards(t); i++)
 		n += trainer_count(t, i);
 	return n;
+}
+
+uint64_t worker_turn_params(const struct worker *w)
+{
+	const struct trainer *t = standing_trainer(w->standing);
+	uint64_t most = 0;
+	for (uint64_t round = 1; round <= turns_fragments(&w->spec->round); round++) {
+		uint64_t n = 0;
+		for (uint32_t i = 0; i < trainer_shards(t); i++)
+			n += turns_has(&w->spec->round, round, i) ? trainer_count(t, i) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
 }
 
 void worker_describe(const struct worker *w, char *out, size_t size)

@@ -41,7 +41,8 @@ enum err worker_new(
  * thread.  save: what was applied and not saved yet is saved; a later start needs it not, since the
  * ledger leads there again, but whoever looks into the folder does.  NULL-safe. */
 void worker_free(struct worker *w, bool save);
-uint64_t worker_params(const struct worker *w); /* of all shards */
+uint64_t worker_params(const struct worker *w);      /* of all shards */
+uint64_t worker_turn_params(const struct worker *w); /* of one round's, the most that it can be */
 void worker_describe(const struct worker *w, char *out, size_t size);
 
 /* ---- jobs, done in order; each has one last result: started, trained, applied or failed */
@@ -55,9 +56,9 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
  * has its contributions handed over again. */
 void worker_train(struct worker *w, const struct plan *plan);
 /* Where rounds overlap: train by this plan from now on, until another one comes or worker_abandon.
- * When its time is up all shards are cut and handed over; training goes on.  Results: validated
- * first if the plan asks, progress now and then, contribution for each shard, cut, starved when
- * there is nothing left to train on; or failed. */
+ * When its time is up the shards whose turn it is are cut and handed over; training goes on.
+ * Results: validated first if the plan asks, progress now and then, contribution for each shard,
+ * cut, starved when there is nothing left to train on; or failed. */
 void worker_follow(struct worker *w, const struct plan *plan);
 /* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
 void worker_keep(struct worker *w, uint32_t k);

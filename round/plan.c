@@ -11,12 +11,16 @@ json_t *plan_json(const struct plan *p)
 	for (uint32_t i = 0; i < p->n_spans; i++)
 		json_array_append_new(spans, json_pack("[I, I]", (json_int_t)p->spans[i].first,
 						     (json_int_t)p->spans[i].last));
-	return json_pack("{s:s, s:I, s:{s:I, s:I, s:s}, s:I, s:I, s:f, s:o, s:I, s:I, s:b}", "run",
-		run, "round", (json_int_t)p->round, "parent", "sequence",
+	json_t *listed = json_array();
+	for (uint32_t f = 0; f < SPEC_FRAGMENTS_MAX; f++)
+		json_array_append_new(listed, json_integer((json_int_t)p->listed[f]));
+	return json_pack("{s:s, s:I, s:{s:I, s:I, s:s}, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:b}",
+		"run", run, "round", (json_int_t)p->round, "parent", "sequence",
 		(json_int_t)p->parent.sequence, "round", (json_int_t)p->parent.round, "hash", head,
 		"member", (json_int_t)p->member, "steps", (json_int_t)p->steps, "seconds",
-		p->seconds, "spans", spans, "ledger_tokens", (json_int_t)p->ledger_tokens,
-		"planned_tokens", (json_int_t)p->planned_tokens, "validate", p->validate);
+		p->seconds, "spans", spans, "listed", listed, "ledger_tokens",
+		(json_int_t)p->ledger_tokens, "planned_tokens", (json_int_t)p->planned_tokens,
+		"validate", p->validate);
 }
 
 static void read_spans(struct json_in *in, struct plan *out)
@@ -33,6 +37,21 @@ static void read_spans(struct json_in *in, struct plan *out)
 			return;
 		}
 		out->spans[out->n_spans++] = (struct span){(uint64_t)a, (uint64_t)b};
+	}
+}
+
+static void read_listed(struct json_in *in, struct plan *out)
+{
+	const json_t *listed = json_get_array(in, "listed", SPEC_FRAGMENTS_MAX, true);
+	for (size_t f = 0; listed && f < json_array_size(listed) && f < SPEC_FRAGMENTS_MAX; f++) {
+		const json_t *item = json_array_get(listed, f);
+		json_int_t n = json_integer_value(item);
+		if (!json_is_integer(item) || n < 0 ||
+			(uint64_t)n > span_count(out->spans, out->n_spans)) {
+			json_mistake(in, "listed", "item %zu must be 0 to the length of spans", f);
+			return;
+		}
+		out->listed[f] = (uint64_t)n;
 	}
 }
 
@@ -63,6 +82,7 @@ enum err plan_parse(const json_t *body, const struct hash *run, struct plan *out
 	out->steps = (uint64_t)json_get_int(&in, "steps", 0, COUNT_MAX, NULL);
 	out->seconds = json_get_real(&in, "seconds", 0, PLAN_SECONDS_MAX, NULL);
 	read_spans(&in, out);
+	read_listed(&in, out);
 	out->ledger_tokens = (uint64_t)json_get_int(&in, "ledger_tokens", 0, COUNT_MAX, NULL);
 	out->planned_tokens = (uint64_t)json_get_int(&in, "planned_tokens", 0, COUNT_MAX, NULL);
 	out->validate = json_get_flag(&in, "validate", NULL);

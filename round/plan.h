@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "round/ledger.h"
 #include "round/span.h"
+#include "round/turns.h"
 
 #define PLAN_SECONDS_MAX 86400.0
 
@@ -23,7 +24,8 @@ struct plan {
 	double seconds; /* stop then; 0: do all steps, however long it takes */
 	struct span spans[SPAN_MAX];
 	uint32_t n_spans;
-	uint64_t ledger_tokens; /* trained by all before this round */
+	uint64_t listed[SPEC_FRAGMENTS_MAX]; /* of these numbers, by fragment (round/turns.h) */
+	uint64_t ledger_tokens;              /* trained by all before this round */
 	uint64_t
 		planned_tokens; /* of all members in this round: the learning rate runs over them */
 	bool validate;          /* first measure the loss of the state that the round starts from */

@@ -130,6 +130,18 @@ enum err replica_propose(struct replica *r, uint32_t shard, const struct update 
 	return ERR_OK;
 }
 
+static enum err drifted(const struct ledger_entry *e, const struct hash *have, struct why *why)
+{
+	char theirs[HASH_HEX], ours[HASH_HEX];
+	hash_hex(&e->state, theirs);
+	hash_hex(have, ours);
+	return err_why(why, ERR_hash,
+		"round %" PRIu64 " of shard %" PRIu32
+		" leads to state %.12s here, the ledger lists %.12s: this replica has drifted, "
+		"fetch a snapshot",
+		e->round, e->shard, ours, theirs);
+}
+
 enum err replica_commit(struct replica *r, const struct ledger_entry *e, struct why *why)
 {
 	if (!r->proposed || r->next.shard != e->shard || r->next.round != e->round)
@@ -137,16 +149,8 @@ enum err replica_commit(struct replica *r, const struct ledger_entry *e, struct 
 			"round %" PRIu64 " of shard %" PRIu32 " was not computed before it was "
 			"to be taken over",
 			e->round, e->shard);
-	if (!hash_equal(&r->next_hash, &e->state)) {
-		char theirs[HASH_HEX], ours[HASH_HEX];
-		hash_hex(&e->state, theirs);
-		hash_hex(&r->next_hash, ours);
-		return err_why(why, ERR_hash,
-			"round %" PRIu64 " of shard %" PRIu32
-			" leads to state %.12s here, the ledger lists %.12s: this replica has "
-			"drifted, fetch a snapshot",
-			e->round, e->shard, ours, theirs);
-	}
+	if (!hash_equal(&r->next_hash, &e->state))
+		return drifted(e, &r->next_hash, why);
 	struct shard *s = &r->shards[e->shard];
 	struct shardstate old = s->state;
 	s->state = r->next;
@@ -173,6 +177,15 @@ enum err replica_apply(
 	enum err err = update_matches(u, e, why);
 	if (err)
 		return err;
+	if (!u->count) { /* nothing moves, nothing is copied */
+		struct shard *s = &r->shards[e->shard];
+		struct hash have = replica_hash(r, e->shard);
+		if (!hash_equal(&have, &e->state))
+			return drifted(e, &have, why);
+		s->state.round = e->round;
+		r->begun = true;
+		return ERR_OK;
+	}
 	struct hash state;
 	err = replica_propose(r, e->shard, u, &state, why);
 	return err ? err : replica_commit(r, e, why);

@@ -43,7 +43,6 @@ struct hash shardstate_hash(const struct shardstate *s)
 {
 	struct hash_state *h = hash_begin();
 	hash_add_u32(h, s->shard);
-	hash_add_u64(h, s->round);
 	hash_add_u64(h, s->n);
 	hash_add_u32(h, s->momentum != NULL);
 	hash_add(h, s->params, s->n * sizeof *s->params);

@@ -1,7 +1,8 @@
 /*
  * The replicated state of one shard at a round: parameters, and momentum where the rule keeps one.
- * Its hash is SHA-256 over u32 shard, u64 round, u64 n, u32 1 if there is momentum else 0, the
- * parameters and the momentum as float32, all little-endian; that is what ledger entries list.
+ * Its hash is SHA-256 over u32 shard, u64 n, u32 1 if there is momentum else 0, the parameters and
+ * the momentum as float32, all little-endian; that is what ledger entries list.  A round in which
+ * nobody contributed to the shard leaves state and hash as they were.
  */
 #ifndef ROUND_SHARDSTATE_H
 #define ROUND_SHARDSTATE_H

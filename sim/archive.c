@@ -126,7 +126,8 @@ enum err archive_close(struct archive *s, const struct archive_round *round,
 	enum err err = ERR_OK;
 	*sum = (struct archive_sum){0};
 	for (uint32_t i = 0; !err && i < s->files.n_shards; i++) {
-		const struct closing_job job = {i, round->counts[i], round->inputs[i]};
+		const struct closing_job job = {
+			i, round->counts[i], ledger_state(s->ledger, i), round->inputs[i]};
 		struct closing_out out = {0};
 		closing.contribution_most = contribution_bound(&s->exchange.codec, s->files.n[i]);
 		err = closing_shard(&closing, &job, &at, &out, why);

@@ -16,6 +16,7 @@
 #define WAIT 150
 
 static const char *const timed[] = {"timed", NULL};
+static const char *const turns[] = {"timed", "round.fragments=2", "round.seconds=0.5", NULL};
 
 static void has_tokens(const struct swarm *s, const char *name)
 {
@@ -23,11 +24,10 @@ static void has_tokens(const struct swarm *s, const char *name)
 		fail_msg("nothing of what %s did is in the ledger", name);
 }
 
-static void a_peer_killed_again_and_again_comes_back(void **state)
+static void kill_a_peer(const char *const *changes)
 {
-	(void)state;
 	struct swarm s;
-	help_swarm_start(&s, timed);
+	help_swarm_start(&s, changes);
 	help_swarm_peer(&s, "calm");
 	/* killed at moments spread over the phases of a round */
 	for (int k = 0; k < 5; k++) {
@@ -50,11 +50,22 @@ static void a_peer_killed_again_and_again_comes_back(void **state)
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
-static void a_coordinator_killed_again_and_again_goes_on(void **state)
+static void a_peer_killed_again_and_again_comes_back(void **state)
 {
 	(void)state;
+	kill_a_peer(timed);
+}
+
+static void the_same_where_shards_take_turns(void **state)
+{
+	(void)state;
+	kill_a_peer(turns);
+}
+
+static void kill_the_coordinator(const char *const *changes)
+{
 	struct swarm s;
-	help_swarm_start(&s, timed);
+	help_swarm_start(&s, changes);
 	for (int i = 0; i < 2; i++)
 		help_swarm_peer(&s, proc_text("peer%d", i));
 	for (uint64_t k = 0; k < 5; k++) {
@@ -71,6 +82,18 @@ static void a_coordinator_killed_again_and_again_goes_on(void **state)
 	has_tokens(&s, "peer0");
 	has_tokens(&s, "peer1");
 	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
+static void a_coordinator_killed_again_and_again_goes_on(void **state)
+{
+	(void)state;
+	kill_the_coordinator(timed);
+}
+
+static void so_it_does_where_shards_take_turns(void **state)
+{
+	(void)state;
+	kill_the_coordinator(turns);
 }
 
 static void a_stopped_peer_is_left_behind_and_catches_up(void **state)
@@ -195,6 +218,8 @@ int main(void)
 		cmocka_unit_test_teardown(a_peer_killed_again_and_again_comes_back, proc_teardown),
 		cmocka_unit_test_teardown(
 			a_coordinator_killed_again_and_again_goes_on, proc_teardown),
+		cmocka_unit_test_teardown(the_same_where_shards_take_turns, proc_teardown),
+		cmocka_unit_test_teardown(so_it_does_where_shards_take_turns, proc_teardown),
 		cmocka_unit_test_teardown(
 			a_stopped_peer_is_left_behind_and_catches_up, proc_teardown),
 		cmocka_unit_test_teardown(a_peer_that_leaves_says_goodbye, proc_teardown),

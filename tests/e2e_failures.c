@@ -51,7 +51,7 @@ static void a_peer_cut_off_for_rounds_trains_on_and_comes_back(void **state)
 	help_swarm_verify(&b.s, help_swarm_stop(&b.s));
 }
 
-static void everybody_cut_off_waits_and_help_swarm_goes_on(void **state)
+static void everybody_cut_off_waits_and_goes_on(void **state)
 {
 	(void)state;
 	struct bad b;
@@ -215,13 +215,86 @@ static void a_coordinator_that_slept_goes_on_with_all(void **state)
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
+/* Everything at once, in the middle of rounds; twice, the second time while all come back. */
+static void a_power_cut_of_everybody_costs_nothing_that_was_listed(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct proc *peers[2];
+	uint64_t listed = 0;
+	help_swarm_start(&s, timed);
+	for (int k = 0; k < 3; k++) {
+		for (int i = 0; i < 2; i++)
+			peers[i] = help_swarm_peer(&s, proc_text("peer%d", i));
+		for (int i = 0; i < 2; i++) {
+			const char *name = proc_text("peer%d", i);
+			help_swarm_goes_on(&s, name, help_swarm_tokens(&s, name), WAIT);
+		}
+		const uint64_t now = help_swarm_tokens(&s, "peer0");
+		assert_true(now > listed);
+		listed = now;
+		poll(NULL, 0, 110 * k);
+		for (int i = 0; i < 2; i++)
+			proc_signal(peers[i], SIGKILL);
+		proc_signal(s.coordinator, SIGKILL);
+		proc_wait(s.coordinator, WAIT);
+		for (int i = 0; i < 2; i++)
+			proc_wait(peers[i], WAIT);
+		help_swarm_coordinator(&s);
+		assert_true(help_swarm_tokens(&s, "peer0") >= listed);
+	}
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
+/* Data and snapshot take many rounds, and the line is cut meanwhile: the others do not wait, and
+ * what had come counts. */
+static void a_newcomer_on_a_slow_line_gets_in_while_rounds_go_on(void **state)
+{
+	(void)state;
+	struct bad b;
+	start(&b, timed);
+	help_swarm_peer(&b.s, "near");
+	help_swarm_round(&b.s, 25, WAIT); /* there is a snapshot to fetch */
+	relay_rate(b.relay, RELAY_down, 30000);
+	struct proc *far = help_swarm_peer(&b.far, "far");
+	proc_line(far, "member 2", WAIT);
+	uint64_t at = help_swarm_at(&b.s);
+	for (int i = 0; i < 3; i++) {
+		help_swarm_round(&b.s, at += 4, 20);
+		relay_cut(b.relay);
+		poll(NULL, 0, 300);
+		relay_heal(b.relay);
+		relay_rate(b.relay, RELAY_down, 30000);
+	}
+	relay_heal(b.relay);
+	help_swarm_goes_on(&b.s, "far", 0, WAIT);
+	help_swarm_verify(&b.s, help_swarm_stop(&b.s));
+}
+
+static void a_peer_at_a_twentieth_of_the_speed_counts(void **state)
+{
+	(void)state;
+	struct swarm s;
+	help_swarm_start(&s, timed);
+	help_swarm_peer(&s, "fast");
+	help_swarm_goes_on(&s, "fast", 0, WAIT);
+	PROC_START("shoal-peer", "join", s.link, "--dir", proc_text("%s/slow", s.scratch), "--name",
+		"slow", "--threads", "1", "--cpu-share", "0.05");
+	help_swarm_goes_on(&s, "slow", 0, 30);
+	const uint64_t at = help_swarm_at(&s), slow = help_swarm_tokens(&s, "slow"),
+		       fast = help_swarm_tokens(&s, "fast");
+	help_swarm_round(&s, at + 10, 30);
+	assert_true(help_swarm_tokens(&s, "slow") > slow);
+	assert_true(help_swarm_tokens(&s, "fast") - fast > help_swarm_tokens(&s, "slow") - slow);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(
 			a_peer_cut_off_for_rounds_trains_on_and_comes_back, relay_teardown),
-		cmocka_unit_test_teardown(
-			everybody_cut_off_waits_and_help_swarm_goes_on, relay_teardown),
+		cmocka_unit_test_teardown(everybody_cut_off_waits_and_goes_on, relay_teardown),
 		cmocka_unit_test_teardown(
 			a_coordinator_away_for_long_is_found_again_soon, relay_teardown),
 		cmocka_unit_test_teardown(a_laptop_that_slept_is_itself_again, relay_teardown),
@@ -233,6 +306,12 @@ int main(void)
 			a_line_that_is_cut_one_way_is_lost_and_found, relay_teardown),
 		cmocka_unit_test_teardown(
 			a_coordinator_that_slept_goes_on_with_all, relay_teardown),
+		cmocka_unit_test_teardown(
+			a_power_cut_of_everybody_costs_nothing_that_was_listed, relay_teardown),
+		cmocka_unit_test_teardown(
+			a_newcomer_on_a_slow_line_gets_in_while_rounds_go_on, relay_teardown),
+		cmocka_unit_test_teardown(
+			a_peer_at_a_twentieth_of_the_speed_counts, relay_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <poll.h>
 #include <cmocka.h>
+#include "base/file.h"
 #include "tests/help_faults.h"
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
@@ -26,6 +27,11 @@ static unsigned times(struct proc *p, const char *text)
 }
 
 /* ---- full disks */
+
+static bool names_a_blob(const char *index)
+{
+	return file_exists(index) && strstr(help_run_read(index), "\"blob\"");
+}
 
 static void a_peer_with_a_full_disk_trains_on(void **state)
 {
@@ -48,10 +54,9 @@ static void a_peer_with_a_full_disk_trains_on(void **state)
 	help_swarm_says(&s, "peer", "working", WAIT);
 	/* what it keeps for others is whole again when the next snapshot is in it */
 	const char *index = proc_text("%s/peer/shelf/index.json", s.scratch);
-	for (uint64_t at = help_swarm_at(&s), end = at + 100;
-		!strstr(help_run_read(index), "\"blob\""); at++) {
+	for (uint64_t at = help_swarm_at(&s), end = at + 100; !names_a_blob(index); at++) {
 		if (at == end)
-			fail_msg("%s", help_run_read(index));
+			fail_msg("%s names nothing after 100 rounds", index);
 		help_swarm_round(&s, at + 1, WAIT);
 	}
 	assert_int_equal(times(p, "No space left"), said);
@@ -86,29 +91,40 @@ static void a_newcomer_with_a_full_disk_waits_for_space(void **state)
 }
 
 /* The disk fills in whatever it writes at that moment: contributions, the model, the ledger. */
-static void a_coordinator_with_a_full_disk_waits_and_loses_nothing(void **state)
+static void fill_and_free(const char *const *changes)
 {
-	(void)state;
 	struct swarm s;
 	struct faults *f = faults_new();
 	faults_start_with(f);
-	help_swarm_start(&s, timed);
+	help_swarm_start(&s, changes);
 	faults_start_with(NULL);
 	for (int i = 0; i < 2; i++)
 		help_swarm_peer(&s, proc_text("peer%d", i));
 	for (int k = 0; k < 4; k++) {
-		for (int i = 0; i < 2; i++)
-			help_swarm_goes_on(&s, proc_text("peer%d", i),
-				help_swarm_tokens(&s, proc_text("peer%d", i)), 30);
+		for (int i = 0; i < 2; i++) {
+			const char *name = proc_text("peer%d", i);
+			help_swarm_goes_on(&s, name, help_swarm_tokens(&s, name), 30);
+		}
 		poll(NULL, 0, 70 * k);
-		f->disk_full = true;
-		poll(NULL, 0, 2000);
+		f->disk_full = k < 3;
+		poll(NULL, 0, k < 3 ? 2000 : 0);
 		f->disk_full = false;
 	}
-	for (int i = 0; i < 2; i++)
-		help_swarm_goes_on(&s, proc_text("peer%d", i),
-			help_swarm_tokens(&s, proc_text("peer%d", i)), 30);
 	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
+static void a_coordinator_with_a_full_disk_waits_and_loses_nothing(void **state)
+{
+	(void)state;
+	fill_and_free(timed);
+}
+
+static void so_it_does_in_rounds_of_fixed_steps(void **state)
+{
+	(void)state;
+	static const char *const fixed[] = {
+		"round.peers_min=2", "train.total_tokens=1000000000", NULL};
+	fill_and_free(fixed);
 }
 
 /* What the store cannot do without ends everything else until there is room, fixed rounds too. */
@@ -222,6 +238,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_newcomer_with_a_full_disk_waits_for_space, clean),
 		cmocka_unit_test_teardown(
 			a_coordinator_with_a_full_disk_waits_and_loses_nothing, clean),
+		cmocka_unit_test_teardown(so_it_does_in_rounds_of_fixed_steps, clean),
 		cmocka_unit_test_teardown(
 			a_coordinator_whose_store_is_full_starts_again_by_itself, clean),
 		cmocka_unit_test_teardown(clocks_that_jump_disturb_nobody, clean),

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <cmocka.h>
 #include "tests/help_run.h"
 #include "tests/help_swarm.h"
@@ -22,7 +21,7 @@
 #define SOME 100u  /* of so many rounds */
 #define PLAYED 70u /* the second peer plays these, and is stopped in the rest */
 #define SHARE 0.02
-#define LOOKS 20u /* 10 ms apart */
+#define LOOKS 10u /* a round apart */
 
 /* A sanitizer keeps what was freed, on purpose. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -64,14 +63,15 @@ static double least(double a, double b)
 	return a < b ? a : b;
 }
 
-/* The least of several looks: a snapshot that is being sent is mapped for a moment. */
+/* The least of several looks, the first after this round: a snapshot that is being sent is mapped
+ * for a moment. */
 static struct memory look(
-	const struct swarm *s, const struct proc *steady, const struct proc *other)
+	struct swarm *s, const struct proc *steady, const struct proc *other, uint64_t round)
 {
 	struct memory m = {
 		resident(s->coordinator), resident(steady), resident(other), store_bytes(s)};
 	for (unsigned i = 1; i < LOOKS; i++) {
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+		help_swarm_round(s, round + i, WAIT);
 		m.coordinator = least(m.coordinator, resident(s->coordinator));
 		m.steady = least(m.steady, resident(steady));
 		m.stopped = least(m.stopped, resident(other));
@@ -106,9 +106,9 @@ static void memory_is_flat_over_rounds(void **state)
 		help_swarm_round(&s, r, WAIT);
 		proc_signal(other, SIGCONT);
 		if (r == FROM)
-			before = look(&s, steady, other);
+			before = look(&s, steady, other, FROM);
 	}
-	struct memory after = look(&s, steady, other);
+	struct memory after = look(&s, steady, other, FROM + ROUNDS);
 	/* The store's pages stay in memory, up to 2 MB, which take thousands of rounds: what the
 	 * file has grown by is no leak. */
 	double pages = after.store - before.store;

@@ -83,11 +83,17 @@ static void make_data(const char *dir)
 
 struct spec *help_coordinator_spec(void)
 {
-	static const char text[] =
+	return help_coordinator_spec_of("\"mode\":\"fixed\",\"steps\":2");
+}
+
+struct spec *help_coordinator_spec_of(const char *rounds)
+{
+	char text[2048];
+	static const char form[] =
 		"{\"shoal\":1,\"name\":\"tiny\",\"seed\":3,\"model\":{\"builder\":\"gpt\","
 		"\"layers\":2,\"width\":8,\"heads\":2,\"context\":8,\"vocab\":256,"
 		"\"shards\":[0,1]},\"train\":{\"batch\":2,\"seq\":8,\"lr\":0.001,"
-		"\"total_tokens\":960},\"round\":{\"mode\":\"fixed\",\"steps\":2,"
+		"\"total_tokens\":960},\"round\":{%s,"
 		"\"peers_min\":3,\"validate_every\":4,\"snapshot_every\":3},"
 		"\"outer\":{\"rule\":\"diloco\",\"lr\":0.5,\"momentum\":0.5},"
 		"\"codec\":{\"select\":\"topk\",\"values\":\"two\",\"chunk\":64,\"k\":8}}";
@@ -104,6 +110,7 @@ struct spec *help_coordinator_spec(void)
 	hash_hex(&m->id, set + strlen(set));
 	manifest_free(m);
 	const char *sets[] = {set};
+	snprintf(text, sizeof text, form, rounds);
 	if (file_write(path, text, strlen(text), 0644, &why) ||
 		spec_load(path, sets, 1, &s, NULL, &why))
 		fail_msg("%s", why.text);
@@ -254,13 +261,17 @@ void help_coordinator_seal(struct hub *h, uint32_t i, uint32_t shard, struct buf
 		.parent = run_head(&h->run).hash,
 		.round = rounds_round(h->rounds),
 		.shard = shard,
-		.peer = i + MEMBERS_FIRST,
-		.n_spans = m->n_spans,
-		.tokens = span_count(m->spans, m->n_spans) * h->run.spec->train.seq};
+		.peer = i + MEMBERS_FIRST};
 	struct planes planes;
 	struct why why;
 	float *v = alloc_must_zero(n, sizeof *v);
-	memcpy(c.spans, m->spans, sizeof c.spans);
+	/* fixed: all that it was given; timed: two steps more than any shard has */
+	const uint64_t from = m->listed[turns_fragment(&h->run.spec->round, c.round)],
+		       all = span_count(m->spans, m->n_spans), far = turns_most(m->listed) + 4,
+		       to = h->run.spec->round.mode == SPEC_timed && far < all ? far : all;
+	c.n_spans = span_tail(m->spans, m->n_spans, from, c.spans);
+	c.n_spans = span_head(c.spans, c.n_spans, to - from, c.spans);
+	c.tokens = (to - from) * h->run.spec->train.seq;
 	for (size_t k = 0; k < n; k++)
 		v[k] = (float)rng_unit(c.round * 100 + i, shard, k) - 0.5f;
 	planes_init(&planes, codec_bound(&h->run.exchange.codec, n));
@@ -296,13 +307,17 @@ static void answer_plan(struct hub *h, uint32_t i)
 		help_coordinator_message(h, i, &v);
 	}
 	for (uint32_t s = 0; s < h->run.files.n_shards; s++)
-		if (rounds_state(h->rounds) == ROUNDS_open && !h->members[number].arrived[s].have)
+		if (rounds_state(h->rounds) == ROUNDS_open && !h->members[number].arrived[s].have &&
+			turns_has(&h->run.spec->round, rounds_round(h->rounds), s))
 			help_coordinator_contribute(h, i, s);
 }
 
-static bool left_open(const struct hub *h)
+static uint64_t played; /* the round that is waited for */
+
+/* Where rounds overlap the next one is open at once. */
+static bool is_closed(const struct hub *h)
 {
-	return rounds_state(h->rounds) != ROUNDS_open && rounds_state(h->rounds) != ROUNDS_closing;
+	return run_head(&h->run).round >= played && rounds_state(h->rounds) != ROUNDS_closing;
 }
 
 void help_coordinator_play(struct hub *h, uint64_t round)
@@ -314,7 +329,8 @@ void help_coordinator_play(struct hub *h, uint64_t round)
 		assert_int_not_equal(rounds_state(h->rounds), ROUNDS_waiting);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 			answer_plan(h, i);
-		help_coordinator_until(h, left_open);
+		played = rounds_round(h->rounds);
+		help_coordinator_until(h, is_closed);
 		assert_int_equal(h->failed.code, ERR_OK);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 			help_coordinator_report(h, i);

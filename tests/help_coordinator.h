@@ -23,6 +23,9 @@ void help_coordinator_told(const struct why *why, enum err code, const char *par
  * members with 32 tokens each, two shards, ten rounds. */
 struct spec *help_coordinator_spec(void);
 
+/* The same with other rounds: members of section "round". */
+struct spec *help_coordinator_spec_of(const char *rounds);
+
 /* Keys of member i (from 0), the same in every process. */
 const struct sign_key *help_coordinator_key(uint32_t i);
 const uint8_t *help_coordinator_link(uint32_t i); /* its CURVE public key */

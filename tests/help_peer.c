@@ -261,6 +261,8 @@ enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t s
 	const uint8_t *bytes, size_t len, struct why *why)
 {
 	const struct ledger_head at = ledger_at(p->ledger);
+	const uint32_t fragment = turns_fragment(&p->spec->round, plan->round);
+	struct span due[SPAN_MAX];
 	struct gate_passed passed;
 	struct gate_expect expect = {.run = p->spec->id,
 		.parent = at.hash,
@@ -269,8 +271,8 @@ enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t s
 		.n = replica_count(p->replica, shard),
 		.codec = p->exchange.codec,
 		.peer = plan->member,
-		.assigned = plan->spans,
-		.n_assigned = plan->n_spans,
+		.assigned = due,
+		.n_assigned = span_tail(plan->spans, plan->n_spans, plan->listed[fragment], due),
 		.sequence_tokens = p->spec->train.seq};
 	memcpy(expect.key, roster_by_number(p->roster, plan->member)->sign.b, SIGN_PUBLIC);
 	enum err e = gate_check(&expect, bytes, len, &passed, why);
@@ -291,6 +293,10 @@ void help_peer_give(struct help_peer *p, const struct plan *plan, const struct s
 		size_t len;
 		struct why why;
 		const uint8_t *sent = standing_sent(s, shard, &len);
+		if (!turns_has(&p->spec->round, plan->round, shard)) {
+			assert_null(sent);
+			continue;
+		}
 		assert_non_null(sent);
 		help_peer_fine(help_peer_gate(p, plan, shard, sent, len, &why), &why);
 	}

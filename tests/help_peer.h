@@ -61,7 +61,7 @@ const char *help_peer_snapshot(const struct help_peer *p, struct ledger_head *at
 
 /* Plans of the next round for members 1 to n_plans, with fresh data for so many steps each. */
 void help_peer_plans(struct help_peer *p, uint64_t steps, struct plan *plans, uint32_t n_plans);
-/* All shards of what s has in flight go through the gate into the open round. */
+/* All shards whose turn it is, of what s has in flight, go through the gate into the open round. */
 void help_peer_give(struct help_peer *p, const struct plan *plan, const struct standing *s);
 /* One contribution through the gate; its verdict. */
 enum err help_peer_gate(struct help_peer *p, const struct plan *plan, uint32_t shard,

@@ -1,24 +1,22 @@
 #!/bin/sh
-# make study: every row of tests/study_codec.c with every seed that has no result yet under build/study/ is trained, JOBS
-# (default: one per core) at a time.  study.sh BINARIES.  ROWS=TEXT only rows whose name holds it, SEEDS="1 2 3".  A run that
+# make study T=codec: every row of tests/study_codec.c with every seed that has no result yet under build/study/ is trained, JOBS
+# (default: one per core) at a time.  study.sh BINARIES codec; peers, delay and churn are in scripts of their own.  ROWS=TEXT only rows whose name holds it, SEEDS="1 2 3".  A run that
 # is killed is done again, what has finished stays.  Then all results are gathered in tests/data/study.json, and the table
 # is printed.  KEPT=1 prints the table of the results that are kept there, without training.
 set -u
 bin=$1
+case $2 in
+codec) ;;
+peers) exec tests/study_peers.sh "$bin" ;;
+*) exec tests/study_rounds.sh "$bin" "$2" ;;
+esac
 dir=build/study
 kept=tests/data/study.json
 study=$bin/tests/study_codec
 if [ -n "${KEPT:-}" ]; then
 	exec "$study" table $kept
 fi
-mkdir -p $dir || exit 1
-if [ ! -s $dir/text ]; then
-	# The King James New Testament, from Debian's bible-kjv; verse numbers are cut off.
-	bible -f 'matt1:1-rev22:21' </dev/null 2>/dev/null | sed 's/^[^ ]* //' >$dir/text
-	[ -s $dir/text ] || { echo "study: failed: the package bible-kjv gave no text"; exit 1; }
-fi
-"$bin/shoal-coordinator" prepare $dir/text --out $dir/data --spec configs/study.json --write-spec $dir/spec.json \
-	>$dir/prepare.out || { echo "study: failed: the text could not be prepared (see above)"; exit 1; }
+tests/study_text.sh "$bin" || exit 1
 "$study" list >$dir/rows || exit 1
 # Results of another spec, or of a row that was made otherwise, have other names.
 while read -r row made; do

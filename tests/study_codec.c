@@ -15,15 +15,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/version.h"
-#include "compress/frame.h"
-#include "peer/dataset.h"
-#include "peer/trainer.h"
-#include "round/feedback.h"
+#include "tests/help_study.h"
 
 #define CREWS 4u
 #define STEPS 30u
 #define ROUNDS 300u
-#define SHARDS_MOST 8u
 
 /*
  * lr and momentum are the best by the loss after all rounds of seed 1, of these that were tried:
@@ -67,32 +63,10 @@ static const struct row rows[] = {
 static const uint32_t marks[] = {30, 100, 300};
 #define N_MARKS 3u
 
-static struct why why;
-
-static void fine(enum err err)
-{
-	if (!err)
-		return;
-	fprintf(stderr, "study_codec: %s\n", why.text);
-	exit(1);
-}
-
 /* ---- a run */
 
 struct study {
-	struct spec *spec;
-	struct dataset data;
-	struct codec_params codec;
-	struct rule_params rule;
-	uint32_t n_shards;
-	size_t n[SHARDS_MOST], all;
-	float *g[SHARDS_MOST], *momentum[SHARDS_MOST];
-	struct trainer *trainer[CREWS];
-	struct feedback *feedback[CREWS][SHARDS_MOST];
-	uint64_t sequence, tokens;
-	/* measured */
-	double bits;      /* in frames, of all contributions */
-	double off, norm; /* squares: of what the codec lost, and of all it was given */
+	struct help_study crews;
 	double loss[N_MARKS];
 };
 
@@ -101,102 +75,20 @@ static void open_study(struct study *s, const struct row *row, const char *spec,
 {
 	char set[40];
 	const char *sets[] = {set};
-	snprintf(set, sizeof set, "seed=%s", seed);
-	fine(spec_load(spec, sets, 1, &s->spec, NULL, &why));
-	fine(dataset_open(data, s->spec, false, &s->data, &why));
 	const struct codec_words words = {
 		row->select, row->values, row->dct, row->chunk, row->k, 0};
-	fine(codec_find(&words, &s->codec, &why));
-	fine(rule_find(row->rule, row->lr, row->momentum, &s->rule, &why));
-	for (uint32_t c = 0; c < CREWS; c++) {
-		const struct trainer_config how = {.spec = s->spec,
-			.corpus = s->data.corpus,
-			.training = true,
-			.backend = "cpu",
-			.threads = 1};
-		fine(trainer_new(&how, &s->trainer[c], &why));
-	}
-	s->n_shards = trainer_shards(s->trainer[0]);
-	for (uint32_t i = 0; i < s->n_shards; i++) {
-		s->n[i] = trainer_count(s->trainer[0], i);
-		s->all += s->n[i];
-		s->g[i] = alloc_must_zero(s->n[i], sizeof(float));
-		s->momentum[i] = alloc_must_zero(s->n[i], sizeof(float));
-		trainer_read(s->trainer[0], i, PARAMS_value, s->g[i]);
-		const struct feedback_config how = {
-			s->codec, s->rule.row, s->spec->codec.decay, i, s->n[i]};
-		for (uint32_t c = 0; c < CREWS; c++)
-			fine(feedback_new(&how, s->g[i], &s->feedback[c][i]));
-	}
-}
-
-static void train(struct study *s, uint32_t crew)
-{
-	uint64_t batch = s->spec->train.batch, sequences[64];
-	for (uint32_t step = 0; step < STEPS; step++) {
-		double loss, lr = spec_lr(&s->spec->train,
-				     s->tokens + step * s->spec->train.seq * batch * CREWS);
-		for (uint64_t i = 0; i < batch; i++)
-			sequences[i] = s->sequence++;
-		fine(trainer_step(s->trainer[crew], sequences, lr, &loss, &why));
-	}
-}
-
-/* What crew c sends of shard i. */
-static void cut(struct study *s, uint32_t c, uint32_t i, struct codec_vector *out)
-{
-	float *w = alloc_must(s->n[i] * sizeof *w);
-	struct planes planes;
-	struct buf frame;
-	trainer_read(s->trainer[c], i, PARAMS_value, w);
-	planes_init(&planes, codec_bound(&s->codec, s->n[i]));
-	fine(feedback_cut(s->feedback[c][i], s->tokens + i, w, &planes, &why));
-	buf_init(&frame, frame_bound(planes.bytes.len));
-	fine(frame_pack(&planes, &frame));
-	s->bits += 8.0 * (double)frame.len;
-	fine(codec_open(&s->codec, s->n[i], &planes.bytes, out, &why));
-	s->norm += out->norm_squared;
-	buf_release(&frame);
-	planes_release(&planes);
-	free(w);
-}
-
-static void join(struct study *s, uint32_t i, struct codec_vector *sent)
-{
-	struct rule_input inputs[CREWS];
-	for (uint32_t c = 0; c < CREWS; c++)
-		inputs[c] = (struct rule_input){
-			c + 1, STEPS * s->spec->train.batch * s->spec->train.seq, &sent[c]};
-	struct rule_state state = {s->g[i], s->rule.row->momentum ? s->momentum[i] : NULL, s->n[i]};
-	fine(rule_apply(&s->rule, inputs, CREWS, &state, &why));
-	float *w = alloc_must(s->n[i] * sizeof *w);
-	for (uint32_t c = 0; c < CREWS; c++) {
-		trainer_read(s->trainer[c], i, PARAMS_value, w);
-		fine(feedback_join(s->feedback[c][i], true, s->g[i], w));
-		trainer_write(s->trainer[c], i, PARAMS_value, w);
-		double e = feedback_error_norm(s->feedback[c][i]);
-		s->off += e * e;
-		codec_release(&sent[c]);
-	}
-	free(w);
-}
-
-static void round_of(struct study *s)
-{
-	struct codec_vector sent[SHARDS_MOST][CREWS];
-	for (uint32_t c = 0; c < CREWS; c++)
-		train(s, c);
-	for (uint32_t i = 0; i < s->n_shards; i++) {
-		for (uint32_t c = 0; c < CREWS; c++)
-			cut(s, c, i, &sent[i][c]);
-		join(s, i, sent[i]);
-	}
-	s->tokens += CREWS * STEPS * s->spec->train.batch * s->spec->train.seq;
+	snprintf(set, sizeof set, "seed=%s", seed);
+	s->crews = (struct help_study){.crews = CREWS, .steps = STEPS};
+	help_study_fine(codec_find(&words, &s->crews.codec, &help_study_why));
+	help_study_fine(
+		rule_find(row->rule, row->lr, row->momentum, &s->crews.rule, &help_study_why));
+	help_study_open(&s->crews, spec, data, sets, 1);
 }
 
 static void write_result(
-	const struct study *s, const struct row *row, const char *seed, const char *path)
+	const struct study *all, const struct row *row, const char *seed, const char *path)
 {
+	const struct help_study *s = &all->crews;
 	char codec[CODEC_NAME_MAX], id[HASH_HEX];
 	codec_describe(&s->codec, codec);
 	hash_hex(&s->spec->id, id);
@@ -206,13 +98,13 @@ static void write_result(
 		version_text(), "row", row->name, "codec", codec, "rule", row->rule, "lr", row->lr,
 		"momentum", row->momentum, "seed", atoi(seed), "spec", id, "parameters",
 		(int)s->all, "bits_up", s->bits / per, "error", sqrt(s->off / (s->off + s->norm)),
-		"loss_30", s->loss[0], "loss_100", s->loss[1], "loss_300", s->loss[2]);
+		"loss_30", all->loss[0], "loss_100", all->loss[1], "loss_300", all->loss[2]);
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	if (!text) {
 		fprintf(stderr, "study_codec: no memory for the result\n");
 		exit(1);
 	}
-	fine(file_write(path, text, strlen(text), 0644, &why));
+	help_study_fine(file_write(path, text, strlen(text), 0644, &help_study_why));
 	printf("%s\n", text);
 	free(text);
 	json_decref(o);
@@ -236,25 +128,12 @@ static int run(char **a, int n)
 		row.momentum = atof(a[6]);
 	open_study(&s, &row, a[0], a[1], a[3]);
 	for (uint32_t r = 1, mark = 0; r <= ROUNDS; r++) {
-		struct trainer_validation v;
-		round_of(&s);
-		if (r != marks[mark])
-			continue;
-		fine(trainer_validate(s.trainer[0], 0, &v, &why)); // every crew stands at G now
-		s.loss[mark++] = v.per_byte;
+		help_study_round(&s.crews);
+		if (r == marks[mark])
+			s.loss[mark++] = help_study_loss(&s.crews);
 	}
 	write_result(&s, &row, a[3], a[4]);
-	for (uint32_t c = 0; c < CREWS; c++) {
-		trainer_free(s.trainer[c]);
-		for (uint32_t i = 0; i < s.n_shards; i++)
-			feedback_free(s.feedback[c][i]);
-	}
-	for (uint32_t i = 0; i < s.n_shards; i++) {
-		free(s.g[i]);
-		free(s.momentum[i]);
-	}
-	dataset_release(&s.data);
-	spec_free(s.spec);
+	help_study_close(&s.crews);
 	return 0;
 }
 

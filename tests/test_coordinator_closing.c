@@ -145,8 +145,10 @@ static void check_rounds(bool merging)
 		w.closing.parent = parent;
 		w.closing.round = round;
 		/* the last round has nobody in it: an entry all the same */
-		const struct closing_job job = {
-			.shard = 0, .count = round < 3 ? PEERS : 0, .inputs = w.inputs};
+		const struct closing_job job = {.shard = 0,
+			.count = round < 3 ? PEERS : 0,
+			.state = replica_hash(w.replica, 0),
+			.inputs = w.inputs};
 		if (closing_shard(&w.closing, &job, &at, &out, &why))
 			fail_msg("%s", why.text);
 		assert_int_equal(at.sequence, round);

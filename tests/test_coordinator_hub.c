@@ -15,20 +15,23 @@
 #include "coordinator/failpoint.h"
 #include "tests/help_coordinator.h"
 
-/* Every sequence number that was ever drawn is in exactly one place. */
+/* Every sequence number that was ever drawn is in exactly one place, for each shard. */
 static void account_balances(const struct hub *h)
 {
 	size_t n;
+	const struct spec_round *r = &h->run.spec->round;
+	const uint32_t shards = h->run.files.n_shards;
 	const struct span *pool = rounds_pool(h->rounds, &n);
-	uint64_t sum = ledger_tokens(h->run.ledger) / h->run.spec->train.seq;
+	uint64_t sum = shards * ledger_tokens(h->run.ledger) / h->run.spec->train.seq +
+		       rounds_voided(h->rounds);
 	for (size_t i = 0; i < n; i++)
-		sum += pool[i].last - pool[i].first;
+		sum += shards * (pool[i].last - pool[i].first);
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
-		if (m && m->assigned)
-			sum += span_count(m->spans, m->n_spans);
+		for (uint32_t s = 0; m && s < shards; s++)
+			sum += span_count(m->spans, m->n_spans) - m->listed[s % turns_fragments(r)];
 	}
-	assert_int_equal(sum, rounds_cursor(h->rounds));
+	assert_int_equal(sum, shards * rounds_cursor(h->rounds));
 }
 
 static void rounds_are_played_and_survive_a_restart(void **state)
@@ -85,28 +88,33 @@ static int play_in_child(const struct spec *spec, const char *point, uint64_t ro
 	return status;
 }
 
+/* Twice at the first such moment, then at the fifth (if there is one). */
+static void die_at(const struct spec *spec, const char *point)
+{
+	for (int n = 0; n < 3; n++) {
+		char name[32];
+		snprintf(name, sizeof name, "%s:%d", point, n < 2 ? 1 : 5);
+		int status = play_in_child(spec, name, 8);
+		if ((n < 2 || status) && (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL))
+			fail_msg("%s was not passed: status %d", name, status);
+	}
+}
+
+static const char *const points[] = {
+#define X(name) #name,
+	FAILPOINT_LIST(X)
+#undef X
+};
+
 static void killed_anywhere_it_ends_the_same(void **state)
 {
 	(void)state;
-	static const char *const points[] = {
-#define X(name) #name,
-		FAILPOINT_LIST(X)
-#undef X
-	};
 	struct spec *spec = help_coordinator_spec();
 	struct hash calm = undisturbed(spec);
 	assert_int_equal(rename(help_coordinator_path("run"), help_coordinator_path("calm")), 0);
 	for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-		/* twice at the first such moment, then at the fifth (if there is one) */
-		for (int n = 0; n < 3; n++) {
-			char name[32];
-			snprintf(name, sizeof name, "%s:%d", points[i], n < 2 ? 1 : 5);
-			int status = play_in_child(spec, name, 8);
-			if ((n < 2 || status) &&
-				(!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL))
-				fail_msg("%s was not passed: status %d", name, status);
-		}
 		struct hub h;
+		die_at(spec, points[i]);
 		help_coordinator_open(&h, spec);
 		account_balances(&h);
 		help_coordinator_play(&h, 9);
@@ -114,6 +122,36 @@ static void killed_anywhere_it_ends_the_same(void **state)
 		struct hash hash = run_head(&h.run).hash;
 		if (!hash_equal(&hash, &calm))
 			fail_msg("%s: another head", points[i]);
+		hub_close(&h);
+		assert_int_equal(
+			rename(help_coordinator_path("run"), help_coordinator_path(points[i])), 0);
+	}
+	spec_free(spec);
+}
+
+/* Where shards take turns the same numbers are in several places at once. */
+static void killed_anywhere_streams_balance(void **state)
+{
+	(void)state;
+	struct spec *spec = help_coordinator_spec_of("\"mode\":\"timed\",\"seconds\":10,"
+						     "\"fragments\":2");
+	for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+		struct hub h;
+		struct why why;
+		die_at(spec, points[i]);
+		help_coordinator_open(&h, spec);
+		account_balances(&h);
+		help_coordinator_play(&h, 9);
+		account_balances(&h);
+		for (uint32_t s = 0; s < h.run.files.n_shards; s++) {
+			struct shardstate now;
+			if (shardfile_load(&h.run.files, s, 9, &now, &why))
+				fail_msg("%s", why.text);
+			struct hash have = shardstate_hash(&now),
+				    want = ledger_state(h.run.ledger, s);
+			assert_memory_equal(&have, &want, sizeof have);
+			shardstate_release(&now);
+		}
 		hub_close(&h);
 		assert_int_equal(
 			rename(help_coordinator_path("run"), help_coordinator_path(points[i])), 0);
@@ -130,6 +168,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rounds_are_played_and_survive_a_restart,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(killed_anywhere_it_ends_the_same,
+			help_coordinator_setup, help_coordinator_teardown),
+		cmocka_unit_test_setup_teardown(killed_anywhere_streams_balance,
 			help_coordinator_setup, help_coordinator_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,6 +123,39 @@ static void who_comes_late_in_a_round_waits_for_the_next(void **state)
 	rounds_free(r);
 }
 
+/* Without it, who is ready would wait for who is late until that one is given up. */
+static void a_round_that_is_held_up_takes_in_who_is_ready(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(0.6);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 1);
+	expect(r, ROUNDS_add_member);
+	join(r, 2, LENGTH * 9 / 10);
+	deliver(r, 0, 2, LENGTH);
+	expect(r, ROUNDS_none);
+	rounds_on_pause(r, true, LENGTH);
+	uint64_t given_up = rounds_deadline(r);
+	rounds_on_pause(r, false, LENGTH);
+	uint64_t now = rounds_deadline(r);
+	assert_true(now < given_up && now < 3 * LENGTH);
+	rounds_tick(r, now - 1);
+	expect(r, ROUNDS_none);
+	rounds_tick(r, now);
+	assert_int_equal(expect(r, ROUNDS_add_member).member, 2);
+	assert_true(rounds_member(r, 2)->seconds > 2 && rounds_member(r, 2)->seconds < 3);
+	assert_int_equal(rounds_deadline(r), given_up); /* nobody is left to be taken in */
+	deliver(r, 2, 1, now + LENGTH / 4);
+	now = rounds_deadline(r); /* a quorum is in */
+	assert_true(now < given_up);
+	rounds_tick(r, now);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
 /* A round that it did not reach goes on without it, and it keeps its data; the third time it is
  * taken away. */
 static void who_is_late_sends_with_the_next_round(void **state)
@@ -238,15 +271,87 @@ static void random_events_lose_no_number(void **state)
 	}
 }
 
+/* Of the shards' numbers each is in the ledger, in the pool, in a stream, or void. */
+static uint64_t accounted(const struct rounds *r, uint64_t listed)
+{
+	size_t n;
+	const struct span *pool = rounds_pool(r, &n);
+	uint64_t sum = listed + rounds_voided(r);
+	for (size_t i = 0; i < n; i++)
+		sum += SHARDS * (pool[i].last - pool[i].first);
+	for (uint32_t i = 0; i < rounds_members(r); i++) {
+		const struct rounds_member *m = rounds_member(r, i);
+		for (uint32_t s = 0; m && s < SHARDS; s++)
+			sum += span_count(m->spans, m->n_spans) - m->listed[s];
+	}
+	return sum;
+}
+
+static void one_fragment_in_each_round(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	spec.round.fragments = SHARDS;
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 2);
+	expect(r, ROUNDS_add_member);
+	assert_true(rounds_on_contribution(r, 0, 6, LENGTH));
+	assert_false(rounds_on_contribution(r, 0, 6, LENGTH)); /* one shard is all there is */
+	assert_true(rounds_on_contribution(r, 1, 4, LENGTH));
+	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 10 * SEQ / SHARDS, LENGTH + 2);
+	expect(r, ROUNDS_open_round);
+	assert_int_equal(rounds_member(r, 0)->listed[0], 6);
+	assert_int_equal(accounted(r, 10), SHARDS * rounds_cursor(r));
+	/* the other shard's first turn brings two rounds' worth */
+	assert_true(rounds_on_contribution(r, 0, 12, 2 * LENGTH));
+	rounds_on_lost(r, 1, 2 * LENGTH);
+	rounds_tick(r, 3 * LENGTH);
+	expect(r, ROUNDS_drop_member);
+	expect(r, ROUNDS_close_round);
+	assert_int_equal(rounds_voided(r), 4); /* that one shard has and the other never will */
+	rounds_on_committed(r, 22 * SEQ / SHARDS, 3 * LENGTH + 1);
+	expect(r, ROUNDS_open_round);
+	assert_int_equal(rounds_member(r, 0)->listed[0], 0);
+	assert_int_equal(rounds_member(r, 0)->listed[1], 6);
+	assert_int_equal(accounted(r, 22), SHARDS * rounds_cursor(r));
+	rounds_free(r);
+}
+
+/* Nobody is in it: it opens again, and whoever is late is asked again for the same. */
+static void an_abandoned_round_goes_on(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(0.5);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	uint64_t begin = begins(r, 0);
+	rounds_tick(r, 1000 * LENGTH);
+	expect(r, ROUNDS_drop_member);
+	expect(r, ROUNDS_abandon);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);
+	assert_int_equal(begins(r, 0), begin);
+	assert_int_equal(accounted(r, 0), SHARDS * rounds_cursor(r));
+	deliver(r, 0, 6, 1001 * LENGTH);
+	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
 int main(void)
 {
 	struct why why;
 	if (log_select("0", &why))
 		return 1;
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_fragment_in_each_round),
+		cmocka_unit_test(an_abandoned_round_goes_on),
 		cmocka_unit_test(the_next_round_opens_with_the_commit),
 		cmocka_unit_test(a_stream_has_a_reserve),
 		cmocka_unit_test(who_comes_late_in_a_round_waits_for_the_next),
+		cmocka_unit_test(a_round_that_is_held_up_takes_in_who_is_ready),
 		cmocka_unit_test(who_is_late_sends_with_the_next_round),
 		cmocka_unit_test(random_events_lose_no_number),
 	};

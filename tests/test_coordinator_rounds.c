@@ -336,9 +336,9 @@ static void a_restart_waits_for_those_who_worked(void **state)
 	(void)state;
 	struct spec spec = make_spec(SPEC_fixed, 1, 1);
 	struct rounds *r = start(&spec);
-	struct span s = {20, 30};
+	const struct rounds_member was = {.spans = {{20, 30}}, .n_spans = 1, .steps = 5};
 	rounds_on_joined(r, 3, 1);
-	rounds_restore_open(r, 3, &s, 1, 5);
+	rounds_restore_open(r, 3, &was);
 	rounds_restored(r, CLOCK_SECOND);
 	rounds_tick(r, 20 * CLOCK_SECOND);
 	expect(r, ROUNDS_none);

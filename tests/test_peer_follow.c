@@ -203,6 +203,120 @@ static void what_was_listed_after_a_restart_is_no_later_cut(void **state)
 	end(&o);
 }
 
+/* ---- shards take turns */
+
+/* The next plan as the coordinator makes it, who has the same numbers. */
+static void plan_turn(struct one *o, uint64_t listed, bool *cut)
+{
+	const struct spec_round *r = &o->p.spec->round;
+	struct plan next;
+	help_peer_plans(&o->p, 6, &next, 1);
+	const struct span fresh = next.spans[0];
+	memcpy(next.spans, o->plan.spans, sizeof next.spans);
+	memcpy(next.listed, o->plan.listed, sizeof next.listed);
+	next.listed[turns_fragment(r, o->plan.round)] += listed;
+	next.n_spans = turns_settle(r, next.spans, o->plan.n_spans, next.listed);
+	if (next.spans[next.n_spans - 1].last == fresh.first)
+		next.spans[next.n_spans - 1].last = fresh.last;
+	else
+		next.spans[next.n_spans++] = fresh;
+	o->plan = next;
+	o->step = 0;
+	fine(standing_follow(o->s, &o->plan, cut, &why));
+}
+
+static uint64_t said_by(const struct one *o, uint32_t shard, uint64_t *first)
+{
+	struct contribution_view v;
+	size_t n;
+	const uint8_t *bytes = standing_sent(o->s, shard, &n), *other;
+	assert_non_null(bytes);
+	other = standing_sent(o->s, !shard, &n);
+	assert_null(other);
+	bytes = standing_sent(o->s, shard, &n);
+	fine(contribution_parse(bytes, n, &v, &why));
+	*first = v.says.spans[0].first;
+	uint64_t sequences = span_count(v.says.spans, v.says.n_spans);
+	assert_int_equal(v.says.tokens, sequences * o->p.spec->train.seq);
+	return sequences;
+}
+
+static void shards_take_turns(void **state)
+{
+	(void)state;
+	struct one o;
+	uint64_t first;
+	bool cut;
+	begin(&o);
+	o.p.spec->round.fragments = 2;
+	const uint64_t b = o.p.spec->train.batch, start = o.plan.spans[0].first;
+	go(&o, 3);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 0, &first), 3 * b);
+	go(&o, 2);
+	float *w = help_peer_part(o.s, 1, PARAMS_value);
+	close_round(&o, true);
+	float *after = help_peer_part(o.s, 1, PARAMS_value);
+	assert_memory_equal(w, after, replica_count(o.p.replica, 1) * sizeof *w);
+	free(w);
+	free(after);
+	plan_turn(&o, 3 * b, &cut);
+	assert_false(cut);
+	assert_true(standing_follow_uncut(o.s));
+	go(&o, 1);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 1, &first), 6 * b); /* all six steps, as its first */
+	assert_int_equal(first, start);
+	close_round(&o, true);
+	assert_int_equal(standing_listed(o.s), (3 + 6) * b * o.p.spec->train.seq / 2);
+	plan_turn(&o, 6 * b, &cut);
+	assert_int_equal(o.plan.listed[0], 0);
+	assert_int_equal(o.plan.listed[1], 3 * b);
+	go(&o, 1);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 0, &first), 4 * b);
+	assert_int_equal(first, start + 3 * b);
+	close_round(&o, false); /* late: it travels with this shard's next turn */
+	plan_turn(&o, 0, &cut);
+	go(&o, 1);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 1, &first), 2 * b);
+	close_round(&o, true);
+	plan_turn(&o, 2 * b, &cut);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 0, &first), 5 * b);
+	end(&o);
+}
+
+/* Killed after a cut of one shard, it has also what the other has made since its own. */
+static void a_restart_between_turns_goes_on(void **state)
+{
+	(void)state;
+	struct one o;
+	uint64_t first;
+	bool cut;
+	begin(&o);
+	o.p.spec->round.fragments = 2;
+	const uint64_t b = o.p.spec->train.batch;
+	go(&o, 3);
+	fine(standing_follow_cut(o.s, &why));
+	fine(standing_save(o.s, &why));
+	float *w = help_peer_part(o.s, 1, PARAMS_value);
+	o.s = help_peer_again(&o.p, o.s, 1, "a");
+	fine(standing_follow(o.s, &o.plan, &cut, &why));
+	assert_true(cut);
+	float *again = help_peer_part(o.s, 1, PARAMS_value);
+	assert_memory_equal(w, again, replica_count(o.p.replica, 1) * sizeof *w);
+	free(w);
+	free(again);
+	go(&o, 1);
+	close_round(&o, true);
+	plan_turn(&o, 3 * b, &cut);
+	fine(standing_follow_cut(o.s, &why));
+	assert_int_equal(said_by(&o, 1, &first), 4 * b);
+	end(&o);
+}
+
 /* Its numbers went to others: what was made of them is given up. */
 static void data_that_is_taken_away_is_dropped(void **state)
 {
@@ -279,6 +393,8 @@ int main(void)
 		T(what_is_late_travels_with_the_next_cut),
 		T(nothing_is_cut_for_a_round_that_is_closed),
 		T(what_was_listed_after_a_restart_is_no_later_cut),
+		T(shards_take_turns),
+		T(a_restart_between_turns_goes_on),
 		T(data_that_is_taken_away_is_dropped),
 		T(an_answer_in_flight_is_given_again),
 		T(the_loss_is_that_of_the_replica),

@@ -65,6 +65,7 @@ static struct plan some_plan(void)
 		.seconds = 1.5,
 		.spans = {{100, 110}, {4, 9}},
 		.n_spans = 2,
+		.listed = {0, 15, 3},
 		.ledger_tokens = 123456789,
 		.planned_tokens = 15360,
 		.validate = true};
@@ -82,6 +83,7 @@ static void a_plan_comes_back(void **state)
 	assert_true(json_equal(body, again));
 	assert_int_equal(q.n_spans, 2);
 	assert_int_equal(q.spans[1].last, 9);
+	assert_memory_equal(q.listed, p.listed, sizeof p.listed);
 	struct hash other = help_round_hash(7);
 	assert_int_equal(plan_parse(body, &other, &q, &why), ERR_wrong_run);
 	json_decref(again);
@@ -106,6 +108,10 @@ static void a_plan_that_is_wrong_is_told(void **state)
 		{"spans", "[7]"},
 		{"spans", "[[1,2],[2,3],[3,4],[4,5],[5,6]]"},
 		{"spans", "[[0, 2000000000000000000]]"},
+		{"listed", "[16]"},
+		{"listed", "[-1]"},
+		{"listed", "[\"1\"]"},
+		{"listed", "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"},
 		{"parent", "{}"},
 		{"parent", "7"},
 		{"more", "1"},

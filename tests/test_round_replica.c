@@ -373,7 +373,6 @@ static void bytes_that_are_no_bundle_are_refused(void **state)
 	} cases[] = {
 		{0, 0, ERR_magic, "are no update"},
 		{8, 3, ERR_version, "version 3"},
-		{10, 1, ERR_syntax, "a merged update lists peer"},
 		{10, 2, ERR_unsupported, "is of kind 2"},
 		{12, 2, ERR_syntax, "bytes follow"},
 		{13, 1, ERR_truncated, "has not room for them"},
@@ -384,6 +383,9 @@ static void bytes_that_are_no_bundle_are_refused(void **state)
 		{UPDATE_HEAD + 8, 255, ERR_magic, "are no contribution"},
 		{UPDATE_HEAD + 8 + 12, 2, ERR_syntax, "of peer 2 follows that of peer 2"},
 	};
+	b->data[10] = UPDATE_merged; /* what is wrong with the list then, its bytes say */
+	assert_int_not_equal(update_open(b->data, b->len, &u, &why), ERR_OK);
+	b->data[10] = UPDATE_bundle;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		uint8_t old = b->data[cases[i].at];
 		b->data[cases[i].at] = cases[i].value;
@@ -474,15 +476,15 @@ static void golden_hashes(void **state)
 	h = replica_hash(r, 1);
 	hash_hex(&h, hex);
 	assert_string_equal(
-		hex, "698cde04f1b2f39c0b1cdf273d8c83230b21acef0647319616cea73394464cb9");
+		hex, "78bf36b52b4ec2ca05d21e0e9dd4e125750c23384c35a3915c9c963e05751669");
 	replica_free(r);
 
 	/* Twelve rounds of every rule: the arithmetic itself. */
 	static const char *const ends[N_RULES] = {
-		"a3084e90c63edf0957cc9d1bf853bf19013356bb119f1fc576c5f61d68b1cab0",
-		"25f658f0fee431285d5bfaab594c74df460cbdb33126c120a60a50a9377dc21a",
-		"1ff2e068e8e0a8a72086f38ccf483ae4971cbb3122f68e26c2103530523e4445",
-		"5ae4e5821da0756b047d46c5a02d2db64457ef685e544aa73f3d38a58171b175"};
+		"2adc7808d4bea0a3de0377ec9fe007f9250ea47f7db19e27773904251e4ffb56",
+		"6bbf502b979bd10ac3ba9ede4cc7d50b789656b28961d7e7f3aaeff67f3148ad",
+		"6314b03f3960b47bb9404f4ddcbc2cfd32e01133df65b8e17a7734099d728db5",
+		"a14ce2a18566500e5f9a62f3f7f4eaa87d7db6b6f34a33379b83b49d63966a0c"};
 	for (size_t i = 0; i < N_RULES; i++) {
 		struct history *all = history(rules[i], 12, &r);
 		h = replica_hash_all(r);

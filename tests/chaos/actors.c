@@ -152,6 +152,11 @@ static void end(struct actor *who, int signal_number, int status)
 		fail_msg("%s ended with status %d, expected %d", who->name, got, status);
 }
 
+static void lose(const struct actor *who)
+{
+	PROC_RUN(0, WAIT, "/usr/bin/find", who->dir, "-mindepth", "1", "-delete");
+}
+
 static void stall(struct actor *who)
 {
 	relay_stall(who->relay, RELAY_up);
@@ -168,6 +173,7 @@ static void break_one(const struct actors *a, struct actor *who, const struct sc
 {
 	switch (e->kind) {
 	case SCHEDULE_kill_peer:
+	case SCHEDULE_lose_peer:
 	case SCHEDULE_kill_coordinator: end(who, SIGKILL, 128 + SIGKILL); break;
 	case SCHEDULE_leave_peer: end(who, SIGINT, STOPPED_BY_USER); break;
 	case SCHEDULE_leave_coordinator: end(who, SIGINT, 0); break;
@@ -188,6 +194,7 @@ static void break_one(const struct actors *a, struct actor *who, const struct sc
 static void mend_one(struct actors *a, struct actor *who, const struct schedule_event *e)
 {
 	switch (e->kind) {
+	case SCHEDULE_lose_peer: lose(who); /* fall through */
 	case SCHEDULE_kill_peer:
 	case SCHEDULE_kill_coordinator:
 	case SCHEDULE_leave_peer:

@@ -17,6 +17,7 @@
 #define SCHEDULE_LIST(X) \
 	X(kill, peer, 1000, 3000) \
 	X(kill, coordinator, 500, 3000) \
+	X(lose, peer, 500, 2000)   /* killed, and its folder is lost: it joins as somebody new */ \
 	X(leave, peer, 1000, 3000) /* asked to stop, as by Ctrl-C */ \
 	X(leave, coordinator, 500, 2000) \
 	X(freeze, peer, 1000, 8000) /* SIGSTOP: as a laptop that sleeps */ \

@@ -15,6 +15,7 @@
 #define ROUNDS 5u   /* that the run must go on for */
 #define SETTLED 30
 #define SEQ 32 /* tokens of a sequence, as help_run_spec has it */
+#define SHARDS 2u
 #define SLICE_MS 50
 
 static uint64_t number(const json_t *o, const char *key)
@@ -51,10 +52,22 @@ static uint64_t head_round(const struct actors *a)
 	return round;
 }
 
-static const char *lagging(const json_t *peers, uint64_t head)
+/* As whom it takes part now: the last who joined with this name. */
+static const json_t *member_of(const json_t *peers, const struct actor *who)
 {
-	for (size_t i = 0; i < json_array_size(peers); i++) {
-		const json_t *p = json_array_get(peers, i);
+	const json_t *last = NULL;
+	for (size_t i = 0; i < json_array_size(peers); i++)
+		if (!strcmp(text(json_array_get(peers, i), "name"), who->name))
+			last = json_array_get(peers, i);
+	return last;
+}
+
+static const char *lagging(const struct actors *a, const json_t *peers, uint64_t head)
+{
+	for (uint32_t i = 1; i <= a->peers; i++) {
+		const json_t *p = member_of(peers, &a->at[i]);
+		if (!p)
+			return proc_text("%s is no member", a->at[i].name);
 		if (!json_is_true(json_object_get(p, "linked")))
 			return proc_text("%s has no link (%s: %s)", text(p, "name"),
 				text(p, "state"), text(p, "reason"));
@@ -77,11 +90,8 @@ static const char *not_recovered(struct actors *a, void *arg)
 	(void)arg;
 	if (!o || !peers)
 		missing = "the coordinator does not answer";
-	else if (json_array_size(peers) != a->peers)
-		missing = proc_text("%zu members are on the roster, %u peers run",
-			json_array_size(peers), a->peers);
 	else
-		missing = lagging(peers, number(json_object_get(o, "head"), "sequence"));
+		missing = lagging(a, peers, number(json_object_get(o, "head"), "sequence"));
 	json_decref(o);
 	json_decref(doc);
 	return missing;
@@ -203,19 +213,20 @@ void verdict_replays(const struct actors *a, const char *stopped)
 }
 
 struct account {
-	uint64_t cursor, listed, pool, streams; /* sequences */
+	uint64_t cursor, listed, pool, streams, voided; /* sequences, summed over the shards */
 };
 
 static void add_stream(void *arg, const struct store_plan *p)
 {
 	struct account *acc = arg;
-	acc->streams += span_count(p->spans, p->n_spans);
+	for (uint32_t s = 0; s < SHARDS; s++) /* each in a fragment of its own, or all in one */
+		acc->streams += span_count(p->spans, p->n_spans) - p->listed[s];
 }
 
 int64_t verdict_tokens_balance(const struct actors *a, const char *stopped)
 {
 	struct account acc = {
-		.listed = strtoull(help_run_value(stopped, "tokens"), NULL, 10) / SEQ};
+		.listed = SHARDS * strtoull(help_run_value(stopped, "tokens"), NULL, 10) / SEQ};
 	struct why why;
 	struct store *s = NULL;
 	struct span *pool = NULL;
@@ -224,19 +235,24 @@ int64_t verdict_tokens_balance(const struct actors *a, const char *stopped)
 	if (!err)
 		err = store_get_number(s, "cursor", 0, &acc.cursor, &why);
 	if (!err)
+		err = store_get_number(s, "voided", 0, &acc.voided, &why);
+	if (!err)
 		err = store_pool_get(s, &pool, &n, &why);
 	if (!err)
 		err = store_plan_list(s, add_stream, &acc, &why);
 	for (size_t i = 0; i < n; i++)
-		acc.pool += pool[i].last - pool[i].first;
+		acc.pool += SHARDS * (pool[i].last - pool[i].first);
+	acc.cursor *= SHARDS;
 	free(pool);
 	store_close(s);
 	if (err)
 		fail_msg("%s", why.text);
 	actors_say(a,
-		"%llu sequences were handed out, %llu are listed, %llu came back, %llu are with "
-		"members",
+		"over both shards %llu sequences were handed out, %llu are listed, %llu came back, "
+		"%llu are with members, %llu are void",
 		(unsigned long long)acc.cursor, (unsigned long long)acc.listed,
-		(unsigned long long)acc.pool, (unsigned long long)acc.streams);
-	return ((int64_t)acc.cursor - (int64_t)(acc.listed + acc.pool + acc.streams)) * SEQ;
+		(unsigned long long)acc.pool, (unsigned long long)acc.streams,
+		(unsigned long long)acc.voided);
+	return ((int64_t)acc.cursor - (int64_t)(acc.listed + acc.pool + acc.streams + acc.voided)) *
+	       SEQ / SHARDS;
 }
