@@ -346,6 +346,7 @@ void fetch_jobs_free(struct fetch_jobs *j)
 	free(j->dir);
 	free(j->name);
 	free(j->snapshots);
+	free(j->partial);
 	free(j);
 }
 

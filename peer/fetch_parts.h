@@ -20,6 +20,11 @@ struct fetch_jobs {
 	struct take_from givers[TAKE_FROM];
 	size_t n_givers;
 	uint64_t givers_ns; /* when they were told; 0: never */
+	/* Of a piece that the line to the coordinator was cut in; goes on there, else a line that
+	 * is cut often would never carry one. */
+	struct hash partial_of;
+	uint8_t *partial; /* OBJECT_PIECE bytes, or NULL */
+	size_t partial_len;
 	uint64_t told_ns;
 };
 

@@ -14,6 +14,7 @@
 struct work {
 	struct fetch_jobs *jobs;
 	const struct fetch_wanted *wanted;
+	const struct hash *hashes;
 	struct pieces *pieces;
 	/* from the coordinator: the piece that comes */
 	size_t at, len;
@@ -91,7 +92,14 @@ static enum err sink_put(void *arg, const void *bytes, size_t n, struct why *why
 		e = put_piece(k, k->at++, k->bytes, k->len, why);
 		k->len = 0;
 	}
+	fetch_progress(k->jobs, k->wanted->job, pieces_have(k->pieces) + k->len, k->wanted->size);
 	return e;
+}
+
+/* Bytes of this piece that came before the line was cut. */
+static size_t partial(const struct work *k, size_t piece)
+{
+	return hash_equal(&k->jobs->partial_of, &k->hashes[piece]) ? k->jobs->partial_len : 0;
 }
 
 /* Each stretch of missing pieces by one request. */
@@ -101,21 +109,27 @@ static enum err pieces_from_coordinator(struct work *k, struct why *why)
 	char path[96];
 	enum err e = ERR_OK;
 	fetch_blob_url(&k->wanted->name, path);
-	k->bytes = alloc_must(OBJECT_PIECE);
+	if (!k->jobs->partial)
+		k->jobs->partial = alloc_must(OBJECT_PIECE);
+	k->bytes = k->jobs->partial;
 	for (size_t i = 0, end; !e && i < n; i = end + 1) {
 		for (end = i; end < n && !pieces_here(k->pieces, end);)
 			end++;
+		const size_t begun = end > i ? partial(k, i) : 0;
 		struct https_client_sink sink = {.arg = k,
-			.have = (uint64_t)i * OBJECT_PIECE,
+			.have = (uint64_t)i * OBJECT_PIECE + begun,
 			.size = k->wanted->size,
 			.stop = end < n ? (uint64_t)end * OBJECT_PIECE : k->wanted->size,
 			.put = sink_put};
+		if (end == i)
+			continue;
 		k->at = i;
-		k->len = 0;
-		if (end > i)
-			e = https_client_download(k->jobs->client, path, &sink, why);
+		k->len = begun;
+		e = https_client_download(k->jobs->client, path, &sink, why);
+		k->jobs->partial_len = k->len;
+		if (k->len)
+			k->jobs->partial_of = k->hashes[k->at];
 	}
-	free(k->bytes);
 	return e;
 }
 
@@ -133,7 +147,7 @@ enum err fetch_in_pieces(struct fetch_jobs *j, const struct fetch_wanted *w,
 	const struct hash *hashes, const char *path, struct take_outcome *from_peers,
 	struct why *why)
 {
-	struct work k = {.jobs = j, .wanted = w};
+	struct work k = {.jobs = j, .wanted = w, .hashes = hashes};
 	enum err e = fetch_check_stop(j, why);
 	if (e || (blob_has(w->store, &w->name) && !blob_verify(w->store, &w->name, why)))
 		return e;
