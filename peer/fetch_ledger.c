@@ -5,13 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "net/signed.h"
 #include "peer/fetch_parts.h"
 #include "round/object.h"
 #include "round/record.h"
 
-#define PIECES "pieces"     /* the file of a snapshot that comes in pieces */
+#define PIECES "pieces"     /* the file of a snapshot that comes in pieces, and */
+#define TARGET "target"     /* the signed state document that names it */
 #define RECORDS_AT_ONCE 256 /* of one job: what a long absence missed comes in pieces */
 #define RECORDS_BYTES (256ull << 20)
 
@@ -65,8 +67,9 @@ static void sweep(const struct fetch_jobs *j, const struct hash *keep)
 	if (keep)
 		hash_hex(keep, hex);
 	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.' || (keep && (!strncmp(e->d_name, hex, HASH_HEX - 1) ||
-							    !strcmp(e->d_name, PIECES))))
+		if (e->d_name[0] == '.' ||
+			(keep && (!strncmp(e->d_name, hex, HASH_HEX - 1) ||
+					 !strcmp(e->d_name, PIECES) || !strcmp(e->d_name, TARGET))))
 			continue;
 		char *path = alloc_must_printf("%s/%s", j->snapshots, e->d_name);
 		unlink(path);
@@ -93,19 +96,72 @@ static enum err get_snapshot(struct fetch_jobs *j, const struct snapshot_place *
 	return e;
 }
 
-enum err fetch_jobs_snapshot(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
+static enum err read_state(const struct fetch_jobs *j, const void *text, size_t n,
+	struct snapshot_place *out, struct why *why)
 {
 	json_t *body = NULL;
-	struct snapshot_place place = {0};
-	enum err e = fetch_signed(j, "/api/v1/state", "state", &body, why);
+	enum err e = signed_open(text, n, "state", j->link->key.b, &body, why);
 	if (!e)
-		e = read_place(body, &place, why);
+		e = read_place(body, out, why);
 	json_decref(body);
+	return e;
+}
+
+/* Whether the records after this snapshot are still kept. */
+static bool leads_on(struct fetch_jobs *j, const struct snapshot_place *place)
+{
+	char path[80];
+	json_t *list = NULL;
+	struct why why;
+	snprintf(path, sizeof path, "/api/v1/ledger.json?from=%llu&limit=1",
+		(unsigned long long)place->at.sequence);
+	enum err e = https_client_get_json(j->client, path, SIGNED_MAX, &list, &why);
+	json_decref(list);
+	return !e;
+}
+
+/* The snapshot that an earlier try began, if a newer one has come since and the older one will do:
+ * else a line that is slow or often cut would begin anew with each, and never end. */
+static bool begun(struct fetch_jobs *j, const char *path, struct snapshot_place *place)
+{
+	struct snapshot_place old = {0};
+	uint8_t *text = NULL;
+	size_t n = 0;
+	struct why why;
+	bool good = file_exists(path) && !file_read(path, SIGNED_MAX, &text, &n, &why) &&
+		    !read_state(j, text, n, &old, &why) && old.hashes &&
+		    old.at.sequence < place->at.sequence && leads_on(j, &old);
+	free(text);
+	struct snapshot_place *drop = good ? place : &old;
+	free(drop->hashes);
+	if (good)
+		*place = old;
+	return good;
+}
+
+enum err fetch_jobs_snapshot(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
+{
+	struct snapshot_place place = {0};
+	uint8_t *text = NULL;
+	size_t n = 0;
+	char *path = alloc_must_printf("%s/" TARGET, j->snapshots);
+	enum err e = https_client_get(j->client, "/api/v1/state", SIGNED_MAX, &text, &n, why);
+	if (!e)
+		e = read_state(j, text, n, &place, why);
+	if (!e && !begun(j, path, &place)) {
+		e = file_mkdirs(j->snapshots, 0700, why);
+		if (!e)
+			e = file_write(path, text, n, 0600, why);
+	}
+	free(text);
 	if (!e) {
 		sweep(j, &place.blob);
 		e = get_snapshot(j, &place, r, why);
 	}
+	if (e == ERR_missing)
+		unlink(path); /* neither has it: the newest one then */
 	free(place.hashes);
+	free(path);
 	return e;
 }
 

@@ -154,6 +154,9 @@ enum err fetch_in_pieces(struct fetch_jobs *j, const struct fetch_wanted *w,
 	e = pieces_open(path, w->size, hashes, &k.pieces, why);
 	if (e)
 		return e;
+	if (pieces_have(k.pieces))
+		log_at(peer, 1, "%.2f of %.2f MB of the snapshot are here already",
+			(double)pieces_have(k.pieces) / 1e6, (double)w->size / 1e6);
 	if (w->size - pieces_have(k.pieces) >= WORTH)
 		e = pieces_from_peers(&k, from_peers, why);
 	if (!e)

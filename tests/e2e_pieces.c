@@ -181,11 +181,45 @@ static void a_liar_and_a_dead_one_are_left(void **state)
 	proc_line(late, "contribution delivered", WAIT);
 }
 
+/* The newcomer is killed in the middle; a newer snapshot comes; it goes on with the one it has
+ * begun and takes only what was missing. */
+static void what_was_begun_is_gone_on_with(void **state)
+{
+	(void)state;
+	struct swarm s;
+	double had, size, mb;
+	unsigned peers, left;
+	help_swarm_start(
+		&s, (const char *const[]){"timed", "round.seconds=3", "round.snapshot_every=3",
+			    "model.width=256", "model.heads=4", "model.layers=2", NULL});
+	struct proc *one = giver(&s, "one", "3M"); /* eighteen seconds for all */
+	stocked(&s, (const char *const[]){"one", NULL});
+	uint64_t at = help_swarm_at(&s), deadline = clock_now_ns() + WAIT * CLOCK_SECOND;
+	struct proc *late = help_swarm_peer(&s, "late");
+	while (shown(&s, "one", "bytes_given") < 2 << 20) {
+		if (clock_now_ns() > deadline)
+			fail_msg("nothing is given:\n%s", proc_err(one));
+		poll(NULL, 0, 50); /* between two looks */
+	}
+	proc_signal(late, SIGKILL);
+	assert_int_equal(proc_wait(late, WAIT), 128 + SIGKILL);
+	help_swarm_round(&s, at + 3, WAIT);
+	late = help_swarm_peer(&s, "late");
+	const char *line = proc_line(late, "are here already", WAIT);
+	assert_non_null(strstr(line, "peer: "));
+	assert_int_equal(sscanf(strstr(line, "peer: ") + 6, "%lf of %lf", &had, &size), 2);
+	assert_true(had > 2 && size > 6);
+	shares(late, &mb, &peers, &left);
+	assert_true(mb < size - had + 0.01);
+	proc_line(late, "contribution delivered", WAIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_newcomer_takes_from_peers, relay_teardown),
 		cmocka_unit_test_teardown(a_liar_and_a_dead_one_are_left, proc_teardown),
+		cmocka_unit_test_teardown(what_was_begun_is_gone_on_with, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
