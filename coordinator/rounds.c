@@ -248,6 +248,36 @@ static void check_close(struct rounds *r, uint64_t now)
 		finish_round(r, in, now);
 }
 
+/* Longer than usual, and still without a quorum. */
+static uint64_t overdue(const struct rounds *r)
+{
+	return r->waits.quorum_ns ? UINT64_MAX : r->waits.opened_ns + waits_length(&r->waits);
+}
+
+/* Where rounds overlap nobody waits for the next one if enough is left of this one; nor while it is
+ * held up by others, which a part of it more may bring to its quorum. */
+static void join_open(struct rounds *r, uint32_t member, uint64_t now)
+{
+	const struct rounds_member *m = &r->members.at[member];
+	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
+		!budget_welcome(&m->patience, r->round))
+		return;
+	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
+	if (left < JOIN_LEAST && now < overdue(r))
+		return;
+	assign(r, member, left < JOIN_LEAST ? JOIN_LEAST : left, now);
+	push(r, ROUNDS_add_member, member);
+}
+
+static void check_overdue(struct rounds *r, uint64_t now)
+{
+	if (r->state != ROUNDS_open || !r->spec->round.overlap || now < overdue(r))
+		return;
+	for (uint32_t i = 0; i < r->members.n; i++)
+		if (r->members.at[i].state == MEMBER_ready)
+			join_open(r, i, now);
+}
+
 static void check_finish(struct rounds *r, uint64_t now)
 {
 	if (r->state != ROUNDS_finishing || (r->asked_last && now < waits_answer(&r->waits)))
@@ -271,6 +301,7 @@ static void check_finish(struct rounds *r, uint64_t now)
 static void check(struct rounds *r, uint64_t now)
 {
 	check_close(r, now);
+	check_overdue(r, now);
 	check_open(r, now);
 	check_finish(r, now);
 }
@@ -315,20 +346,6 @@ void rounds_on_linked(struct rounds *r, uint32_t member, bool at_head, uint64_t 
 	if (at_head)
 		rounds_on_at_head(r, member, now);
 	check(r, now);
-}
-
-/* Where rounds overlap nobody waits for the next one if enough is left of this one. */
-static void join_open(struct rounds *r, uint32_t member, uint64_t now)
-{
-	const struct rounds_member *m = &r->members.at[member];
-	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
-		!budget_welcome(&m->patience, r->round))
-		return;
-	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
-	if (left < JOIN_LEAST)
-		return;
-	assign(r, member, left, now);
-	push(r, ROUNDS_add_member, member);
 }
 
 void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
@@ -489,6 +506,9 @@ uint64_t rounds_deadline(const struct rounds *r)
 	if (r->state == ROUNDS_finishing && r->asked_last)
 		return waits_answer(&r->waits);
 	uint64_t length = r->state == ROUNDS_open ? waits_length(&r->waits) : 0;
+	if (r->state == ROUNDS_open && r->spec->round.overlap && !r->paused &&
+		memberlist_welcome(&r->members, r->round))
+		at = overdue(r);
 	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->members.n; i++) {
 		const struct rounds_member *m = &r->members.at[i];
 		if (m->assigned && !is_in(r, m) && patience(r, m, length) < at)

@@ -123,6 +123,39 @@ static void who_comes_late_in_a_round_waits_for_the_next(void **state)
 	rounds_free(r);
 }
 
+/* Without it, who is ready would wait for who is late until that one is given up. */
+static void a_round_that_is_held_up_takes_in_who_is_ready(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(0.6);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 1);
+	expect(r, ROUNDS_add_member);
+	join(r, 2, LENGTH * 9 / 10);
+	deliver(r, 0, 2, LENGTH);
+	expect(r, ROUNDS_none);
+	rounds_on_pause(r, true, LENGTH);
+	uint64_t given_up = rounds_deadline(r);
+	rounds_on_pause(r, false, LENGTH);
+	uint64_t now = rounds_deadline(r);
+	assert_true(now < given_up && now < 3 * LENGTH);
+	rounds_tick(r, now - 1);
+	expect(r, ROUNDS_none);
+	rounds_tick(r, now);
+	assert_int_equal(expect(r, ROUNDS_add_member).member, 2);
+	assert_true(rounds_member(r, 2)->seconds > 2 && rounds_member(r, 2)->seconds < 3);
+	assert_int_equal(rounds_deadline(r), given_up); /* nobody is left to be taken in */
+	deliver(r, 2, 1, now + LENGTH / 4);
+	now = rounds_deadline(r); /* a quorum is in */
+	assert_true(now < given_up);
+	rounds_tick(r, now);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+	expect(r, ROUNDS_close_round);
+	rounds_free(r);
+}
+
 /* A round that it did not reach goes on without it, and it keeps its data; the third time it is
  * taken away. */
 static void who_is_late_sends_with_the_next_round(void **state)
@@ -318,6 +351,7 @@ int main(void)
 		cmocka_unit_test(the_next_round_opens_with_the_commit),
 		cmocka_unit_test(a_stream_has_a_reserve),
 		cmocka_unit_test(who_comes_late_in_a_round_waits_for_the_next),
+		cmocka_unit_test(a_round_that_is_held_up_takes_in_who_is_ready),
 		cmocka_unit_test(who_is_late_sends_with_the_next_round),
 		cmocka_unit_test(random_events_lose_no_number),
 	};
