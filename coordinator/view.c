@@ -267,8 +267,8 @@ static json_t *view_link(const struct hub *h)
 	return doc;
 }
 
-/* Of each shard: how long what was cut of it is on its way until its update is joined, the mean over
- * the members that are linked, and as a share of the time from one cut of it to the next. */
+/* Of each shard: how long what was cut of it is on its way until its update is joined, the mean
+ * over the members that are linked, and as a share of the time from one cut of it to the next. */
 static json_t *view_delays(const struct hub *h)
 {
 	const struct spec_round *r = &h->run.spec->round;
@@ -284,8 +284,7 @@ static json_t *view_delays(const struct hub *h)
 		json_t *doc = json_object();
 		put(doc, "shard", count(shard));
 		put(doc, "seconds", figure(n > 0 ? sum / n : NAN));
-		put(doc, "share",
-			figure(n > 0 ? sum / n / r->seconds / turns_fragments(r) : NAN));
+		put(doc, "share", figure(n > 0 ? sum / n / r->seconds / turns_fragments(r) : NAN));
 		json_array_append_new(all, doc);
 	}
 	return all;
