@@ -82,12 +82,10 @@ static void say_place(struct peers *p, uint32_t member, enum letter_kind kind)
 static void begin_rate(struct peers *p, struct peer *e)
 {
 	e->rate = (struct rate_ask){.most = p->w->exchange.codec,
-		.share = RATE_SHARE,
 		.up = e->group->up,
 		.down = e->group->down,
 		.peers = p->w->spec->round.peers_min};
-	for (uint32_t i = 0; i < shards(p); i++)
-		e->rate.n += p->w->graph->shard_params[i];
+	turns_rate(&p->w->spec->round, shards(p), p->w->graph->shard_params, &e->rate);
 }
 
 enum err peers_start(struct peers *p, uint32_t member, struct why *why)
