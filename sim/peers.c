@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "round/contribution.h"
+#include "round/turns.h"
 #include "sim/pacing.h"
 #include "sim/peers_parts.h"
 #include "sim/world.h"
@@ -185,6 +186,8 @@ enum err peers_hand_over(struct peers *p, uint32_t member, struct why *why)
 		struct letter *l;
 		struct shared *bytes = NULL;
 		size_t len;
+		if (!turns_has(&p->w->spec->round, e->plan.round, shard))
+			continue;
 		const uint8_t *sent = standing_sent(e->standing, shard, &len);
 		if (e->group->lie == LIE_none) {
 			bytes = shared_copy(sent, len);
