@@ -15,7 +15,6 @@
 #include "coordinator/hub_restore.h"
 #include "coordinator/hub_invite.h"
 #include "net/https_server.h"
-#include "net/statement.h"
 #include "round/object.h"
 
 #define MESSAGES_PER_S 200 /* of one peer; a round of its has about ten */
