@@ -216,7 +216,7 @@ check-aarch64: ## the vector loops built for aarch64 and tested by emulation (gc
 check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
 	@tests/check_bf16.sh $(O)
 
-bench: all $(bench_bin) ## make bench T=compute|link|codec|allreduce|swarm: a table, and JSON under build/bench/
+bench: all $(bench_bin) ## make bench T=compute|link|transfer|codec|allreduce|swarm: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 

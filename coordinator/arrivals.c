@@ -2,6 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Members that are alike arrive within milliseconds, until one is a step later than the others:
+ * what it did is worth more than a tenth of the time that it took. */
+#define LEAST 10
+
 void arrivals_add(struct arrivals *a, uint64_t offset_ns)
 {
 	a->ns[a->next] = offset_ns;
@@ -30,7 +34,8 @@ uint64_t arrivals_expected(const struct arrivals *a, uint64_t fallback, uint64_t
 		uint64_t middle = median(ns, a->n);
 		for (size_t i = 0; i < a->n; i++)
 			ns[i] = a->ns[i] > middle ? a->ns[i] - middle : middle - a->ns[i];
-		expected = middle + 3 * median(ns, a->n);
+		const uint64_t spread = 3 * median(ns, a->n), least = middle / LEAST;
+		expected = middle + (spread > least ? spread : least);
 	}
 	return expected > floor ? expected : floor;
 }

@@ -1,7 +1,7 @@
 /*
  * Deadlines learned from what was seen, never typed: the offsets at which answers arrived in recent
  * rounds, and from them the moment by which the next ones can be expected: median + 3 x median
- * absolute deviation.  Pure.
+ * absolute deviation, which counts as a tenth of the median at least.  Pure.
  */
 #ifndef COORDINATOR_ARRIVALS_H
 #define COORDINATOR_ARRIVALS_H

@@ -75,6 +75,22 @@ static double real_of(const json_t *doc, const char *name)
 	return json_number_value(json_object_get(doc, name));
 }
 
+static void print_delays(const json_t *delays)
+{
+	bool any = false;
+	for (size_t i = 0; i < json_array_size(delays); i++) {
+		const json_t *d = json_array_get(delays, i);
+		if (!json_is_number(json_object_get(d, "seconds")))
+			continue;
+		printf("%s shard %llu %.2f s (%.3f of its round)", any ? "," : "delay        ",
+			(unsigned long long)count_of(d, "shard"), real_of(d, "seconds"),
+			real_of(d, "share"));
+		any = true;
+	}
+	if (any)
+		printf("\n");
+}
+
 static void print_overview(const json_t *o)
 {
 	const json_t *run = json_object_get(o, "run"), *loss = json_object_get(o, "loss"),
@@ -90,6 +106,7 @@ static void print_overview(const json_t *o)
 		clock_text((uint64_t)((eta > 0 && eta < 1e9 ? eta : 0) * 1e9), left);
 		printf("speed         %.0f tokens/s, %s left\n", real_of(o, "tokens_per_s"), left);
 	}
+	print_delays(json_object_get(o, "delays"));
 	if (loss && json_is_object(loss))
 		printf("loss          %.4f nats per byte after round %llu\n",
 			real_of(loss, "nats_per_byte"),

@@ -11,6 +11,7 @@
 #include "coordinator/progress_line.h"
 #include "coordinator/view.h"
 #include "net/https_server.h"
+#include "net/statement.h"
 
 #define BEAT_MS 250
 #define PEERS_PER_BEAT 32 /* told to pages */
@@ -303,6 +304,22 @@ enum err hub_run(struct hub *h, struct why *why)
 	if (!h->failed.code)
 		hub_store_refusals(h);
 	return h->failed.code ? err_why(why, h->failed.code, "%s", h->failed.text) : ERR_OK;
+}
+
+const char *hub_statement(struct hub *h)
+{
+	const uint64_t now_s = clock_wall_s(), from_s = h->statement_from_s;
+	if (h->statement && now_s >= from_s && now_s - from_s < STATEMENT_VALID_S / 2)
+		return h->statement;
+	struct statement s = {.run = h->run.spec->id,
+		.spki = tls_spki(h->run.keys.tls),
+		.from_s = now_s,
+		.to_s = now_s + STATEMENT_VALID_S};
+	memcpy(s.curve, h->run.keys.curve.public_key, sizeof s.curve);
+	free(h->statement);
+	h->statement = statement_make(&s, h->run.keys.run);
+	h->statement_from_s = now_s;
+	return h->statement;
 }
 
 void hub_close(struct hub *h)

@@ -31,6 +31,9 @@ struct hub_member {
 	char address[ADDRESS_MAX]; /* where it gives to other peers; empty: it does not */
 	uint64_t sequence;         /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
+	/* overlap: seconds from its last cut of each fragment until it joined the update; 0: none
+	 */
+	double delay_s[SPEC_FRAGMENTS_MAX];
 	bool following; /* every record is sent to it: it is at the head or soon will be */
 	uint64_t heard_ns, nudged_ns;
 	uint64_t bytes_up, bytes_down, refusals; /* since this process began */

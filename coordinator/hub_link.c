@@ -11,6 +11,7 @@
 #include "coordinator/hub_want.h"
 #include "net/signed.h"
 #include "round/object.h"
+#include "round/turns.h"
 
 #define NUDGE (2 * CLOCK_SECOND) /* both sides idle for so long */
 #define LOSS_MOST 1000.0         /* nats; a uniform guess over 2^20 tokens has 14 */
@@ -255,6 +256,8 @@ static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *
 	m->told = *b;
 	m->changed = true;
 	m->heard_ns = now;
+	if (b->delay_round && isfinite(b->delay_s) && b->delay_s > 0)
+		m->delay_s[turns_fragment(&h->run.spec->round, b->delay_round)] = b->delay_s;
 	double speed = isfinite(b->tokens_per_s) && b->tokens_per_s > 0 ? b->tokens_per_s : 0;
 	if (b->state == shoal_state_ready)
 		nudge(h, number, now);

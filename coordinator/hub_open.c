@@ -15,7 +15,6 @@
 #include "coordinator/hub_restore.h"
 #include "coordinator/hub_invite.h"
 #include "net/https_server.h"
-#include "net/statement.h"
 #include "round/object.h"
 
 #define MESSAGES_PER_S 200 /* of one peer; a round of its has about ten */
@@ -172,22 +171,6 @@ static enum err open_link(struct hub *h, struct why *why)
 	link_admit(h->link, keys, n);
 	free(keys);
 	return ERR_OK;
-}
-
-const char *hub_statement(struct hub *h)
-{
-	const uint64_t now_s = clock_wall_s(), from_s = h->statement_from_s;
-	if (h->statement && now_s >= from_s && now_s - from_s < STATEMENT_VALID_S / 2)
-		return h->statement;
-	struct statement s = {.run = h->run.spec->id,
-		.spki = tls_spki(h->run.keys.tls),
-		.from_s = now_s,
-		.to_s = now_s + STATEMENT_VALID_S};
-	memcpy(s.curve, h->run.keys.curve.public_key, sizeof s.curve);
-	free(h->statement);
-	h->statement = statement_make(&s, h->run.keys.run);
-	h->statement_from_s = now_s;
-	return h->statement;
 }
 
 static enum err open_https(struct hub *h, struct why *why)

@@ -6,6 +6,7 @@
 #include "model/graph.h"
 #include "model/spec.h"
 #include "round/exchange.h"
+#include "round/turns.h"
 
 #define MONTH_S (30 * 86400.0)
 
@@ -30,7 +31,7 @@ static enum err take_codec(const struct spec *s, struct rate_ask *ask, struct wh
 	if (err)
 		return err;
 	ask->most = exchange.codec;
-	ask->n = graph_params(g);
+	turns_rate(&s->round, g->n_shards, g->shard_params, ask);
 	graph_free(g);
 	return ERR_OK;
 }
@@ -41,7 +42,6 @@ static void take_link(const struct inspect_link *l, const struct spec *s, struct
 	ask->up = (double)l->up;
 	ask->down = (double)l->down;
 	ask->peers = l->peers ? (uint32_t)l->peers : s->round.peers_min;
-	ask->share = RATE_SHARE;
 	ask->quota_s = l->quota ? MONTH_S : 0;
 	ask->quota_bytes = (double)l->quota;
 }

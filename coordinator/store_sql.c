@@ -1,16 +1,24 @@
 #include "coordinator/store_sql.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+
+/* Also where SQLite does not say it as such: its shared memory is a file beside the others. */
+static bool is_full(const struct store *s, int rc)
+{
+	const int at = s->db ? sqlite3_system_errno(s->db) : 0;
+	return (rc & 0xff) == SQLITE_FULL ||
+	       ((rc & 0xff) == SQLITE_IOERR && (at == ENOSPC || at == EDQUOT));
+}
 
 enum err store_sql_why(const struct store *s, int rc, struct why *why)
 {
 	const char *said = s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc);
-	switch (rc & 0xff) {
-	case SQLITE_FULL:
+	if (is_full(s, rc))
 		return err_why(why, ERR_full,
-			"the disk of %s is full: free some space and start again; all that was "
-			"committed is there",
+			"the disk of %s is full: free some space; all that was committed is there",
 			s->path);
+	switch (rc & 0xff) {
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return err_why(why, ERR_busy,

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "coordinator/pace.h"
 #include "coordinator/reason.h"
+#include "round/turns.h"
 
 /* NaN stands for a figure that is not known yet. */
 static json_t *figure(double v)
@@ -229,6 +230,7 @@ static json_t *view_run(const struct hub *h)
 	put(doc, "total_tokens", count(s->train.total_tokens));
 	put(doc, "steps", count(s->round.steps));
 	put(doc, "seconds", figure(s->round.seconds));
+	put(doc, "fragments", count(turns_fragments(&s->round)));
 	put(doc, "seq", count(s->train.seq));
 	put(doc, "batch", count(s->train.batch));
 	return doc;
@@ -267,6 +269,29 @@ static json_t *view_link(const struct hub *h)
 	return doc;
 }
 
+/* Of each shard: how long what was cut of it is on its way until its update is joined, the mean
+ * over the members that are linked, and as a share of the time from one cut of it to the next. */
+static json_t *view_delays(const struct hub *h)
+{
+	const struct spec_round *r = &h->run.spec->round;
+	json_t *all = json_array();
+	for (uint32_t shard = 0; r->overlap && shard < h->run.files.n_shards; shard++) {
+		const uint32_t fragment = shard % turns_fragments(r);
+		double sum = 0, n = 0;
+		for (uint32_t i = 0; i < h->n_members; i++) {
+			double one = h->members[i].linked ? h->members[i].delay_s[fragment] : 0;
+			sum += one;
+			n += one > 0;
+		}
+		json_t *doc = json_object();
+		put(doc, "shard", count(shard));
+		put(doc, "seconds", figure(n > 0 ? sum / n : NAN));
+		put(doc, "share", figure(n > 0 ? sum / n / r->seconds / turns_fragments(r) : NAN));
+		json_array_append_new(all, doc);
+	}
+	return all;
+}
+
 static void add_figures(const struct hub *h, json_t *doc)
 {
 	put(doc, "tokens", count(ledger_tokens(h->run.ledger)));
@@ -280,6 +305,7 @@ static void add_figures(const struct hub *h, json_t *doc)
 	put(doc, "bits_per_param_down", figure(pace_bits_down(h)));
 	put(doc, "loss", h->have_loss ? view_loss(&h->last_loss) : json_null());
 	put(doc, "start_loss", h->have_loss ? view_loss(&h->first_loss) : json_null());
+	put(doc, "delays", view_delays(h));
 	put(doc, "yardsticks", view_yardsticks(h));
 }
 

@@ -6,9 +6,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define ROUTING 5      // bytes of a routing id that libzmq gave: 0, then a number
 #define QUEUE_OUT 1024 // messages; chunks are bounded by credit long before
@@ -242,6 +245,16 @@ static enum zsock_event name_event(uint16_t event)
 	}
 }
 
+/* Rounds leave a link idle in between, and after a pause cubic begins from ten packets, which costs
+ * a far link several round trips each time; and it takes every lost packet for congestion.  BBR
+ * keeps the rate that it has seen.  Where the kernel does not have it, or not for everybody (sysctl
+ * net.ipv4.tcp_allowed_congestion_control), the machine's own choice stays. */
+static void prefer_bbr(int fd)
+{
+	static const char name[] = "bbr";
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
+}
+
 enum zsock_event zsock_watch(struct zsock *z, int *value)
 {
 	uint8_t data[8] = {0}, rest[256];
@@ -258,5 +271,10 @@ enum zsock_event zsock_watch(struct zsock *z, int *value)
 	memcpy(&event, data, sizeof event); // in the machine's order: it never left the process
 	memcpy(&number, data + 2, sizeof number);
 	*value = number;
-	return n == 6 ? name_event(event) : ZSOCK_other;
+	enum zsock_event what = n == 6 ? name_event(event) : ZSOCK_other;
+	// If it is closed meanwhile and the number belongs to another socket, that is one of ours
+	// too.
+	if (what == ZSOCK_accepted || what == ZSOCK_connected)
+		prefer_bbr(number);
+	return what;
 }

@@ -62,7 +62,7 @@ struct zsock_out {
 };
 enum err zsock_send(struct zsock *z, const struct zsock_out *out) MUST_CHECK;
 
-/* What happened to connections. */
+/* What happened to connections; new ones are told to use BBR where the kernel allows it. */
 enum zsock_event {
 	ZSOCK_none, /* nothing waits */
 	ZSOCK_other,

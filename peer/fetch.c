@@ -47,7 +47,7 @@ struct fetch_result *fetch_result_new(enum fetch_result_kind kind, enum fetch_jo
 }
 
 /* Trying again cannot help: somebody has to do something. */
-static bool for_good(enum err code)
+static bool for_good(enum fetch_job job, enum err code)
 {
 	switch (code) {
 	case ERR_signature:
@@ -57,8 +57,9 @@ static bool for_good(enum err code)
 	case ERR_version:
 	case ERR_spec:
 	case ERR_permission:
-	case ERR_exists:
-	case ERR_range: return true;
+	case ERR_exists: return true;
+	/* Dates that do not fit: a clock is set sooner or later, after a boot by itself. */
+	case ERR_range: return job != FETCH_join;
 	default: return false;
 	}
 }
@@ -105,7 +106,7 @@ static void serve(struct fetch *f, const struct job *job)
 		r = fetch_result_new(FETCH_result_failed, what);
 		r->why = why;
 		r->why.code = e;
-		r->for_good = for_good(e);
+		r->for_good = for_good(r->job, e);
 	}
 	mailbox_put(f->results, &r->mail);
 }

@@ -85,14 +85,15 @@ struct member {
 	char parked_why[STATUSFILE_TEXT];
 
 	/* ---- the round */
-	struct plan plan;   /* the last one heard */
-	bool plan_waits;    /* it was not given to the worker yet */
-	bool training;      /* it was, and the worker is at it */
-	bool starved;       /* overlap: and has trained on all its data */
-	uint64_t *pushes;   /* refs of contributions on their way, by shard; 0: none */
-	uint32_t delivered; /* shards of this round that have arrived */
-	uint32_t refused;   /* or were refused */
-	uint64_t again_ns;  /* when those that found no room there are handed over again; 0: none */
+	struct plan plan;     /* the last one heard */
+	bool plan_waits;      /* it was not given to the worker yet */
+	bool training;        /* it was, and the worker is at it */
+	uint64_t delay_round; /* overlap: the one that status.delay_s is of */
+	bool starved;         /* overlap: and has trained on all its data */
+	uint64_t *pushes;     /* refs of contributions on their way, by shard; 0: none */
+	uint32_t delivered;   /* shards of this round that have arrived */
+	uint32_t refused;     /* or were refused */
+	uint64_t again_ns; /* when those that found no room there are handed over again; 0: none */
 	struct backoff again;
 
 	bool contributed; /* a whole contribution has arrived since this process began */

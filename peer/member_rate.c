@@ -13,11 +13,7 @@ static bool begin(struct member *m)
 	if (exchange_find(m->spec, &exchange, &why))
 		return false; /* the worker has said it */
 	m->rate.most = exchange.codec;
-	m->rate.n = worker_turn_params(m->worker);
-	/* a shard's own round is from one turn to the next */
-	m->rate.share = RATE_SHARE * turns_fragments(&m->spec->round);
-	if (m->rate.share > RATE_SHARE_MOST)
-		m->rate.share = RATE_SHARE_MOST;
+	worker_rate(m->worker, &m->rate);
 	return true;
 }
 

@@ -135,6 +135,8 @@ static void beat(struct member *m, const struct shown *v)
 		.steps = (uint32_t)m->status.steps,
 		.tokens = m->spec ? m->status.steps_done * spec_step_tokens(m->spec) : 0,
 		.tokens_per_s = (float)m->status.tokens_per_s,
+		.delay_round = m->delay_round,
+		.delay_s = (float)m->status.delay_s,
 		.loss = (float)m->status.loss,
 		.given = give_bytes(m->give),
 		.taken = m->taken};

@@ -58,8 +58,10 @@ static void on_applied(struct member *m, const struct worker_result *r)
 		return; /* a piece of the way */
 	m->repairs = 0;
 	backoff_reset(&m->mending);
-	if (r->delay_ns)
+	if (r->delay_ns) {
 		m->status.delay_s = clock_seconds(r->delay_ns);
+		m->delay_round = r->head.round;
+	}
 	member_shelf_reached(m);
 	member_hello(m, false);
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);

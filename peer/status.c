@@ -79,6 +79,7 @@ int status_command(int argc, char **argv)
 	}
 	if (age > STALE_S) {
 		printf("Process %lld has said nothing for %llu s: it is stopped, or its disk is "
+		       "full or "
 		       "stuck.\n",
 			(long long)s.pid, (unsigned long long)age);
 		return PROGRAM_failed;

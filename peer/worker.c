@@ -350,17 +350,14 @@ uint64_t worker_params(const struct worker *w)
 	return n;
 }
 
-uint64_t worker_turn_params(const struct worker *w)
+void worker_rate(const struct worker *w, struct rate_ask *ask)
 {
 	const struct trainer *t = standing_trainer(w->standing);
-	uint64_t most = 0;
-	for (uint64_t round = 1; round <= turns_fragments(&w->spec->round); round++) {
-		uint64_t n = 0;
-		for (uint32_t i = 0; i < trainer_shards(t); i++)
-			n += turns_has(&w->spec->round, round, i) ? trainer_count(t, i) : 0;
-		most = n > most ? n : most;
-	}
-	return most;
+	uint64_t *params = alloc_must_zero(trainer_shards(t), sizeof *params);
+	for (uint32_t i = 0; i < trainer_shards(t); i++)
+		params[i] = trainer_count(t, i);
+	turns_rate(&w->spec->round, trainer_shards(t), params, ask);
+	free(params);
 }
 
 void worker_describe(const struct worker *w, char *out, size_t size)

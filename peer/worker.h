@@ -41,8 +41,8 @@ enum err worker_new(
  * thread.  save: what was applied and not saved yet is saved; a later start needs it not, since the
  * ledger leads there again, but whoever looks into the folder does.  NULL-safe. */
 void worker_free(struct worker *w, bool save);
-uint64_t worker_params(const struct worker *w);      /* of all shards */
-uint64_t worker_turn_params(const struct worker *w); /* of one round's, the most that it can be */
+uint64_t worker_params(const struct worker *w);                 /* of all shards */
+void worker_rate(const struct worker *w, struct rate_ask *ask); /* as turns_rate */
 void worker_describe(const struct worker *w, char *out, size_t size);
 
 /* ---- jobs, done in order; each has one last result: started, trained, applied or failed */

@@ -48,3 +48,17 @@ uint64_t turns_missing(const struct spec_round *r, uint32_t n_shards,
 		missing += most - listed[shard % turns_fragments(r)];
 	return missing;
 }
+
+void turns_rate(
+	const struct spec_round *r, uint32_t n_shards, const uint64_t *params, struct rate_ask *ask)
+{
+	const double share = RATE_SHARE * turns_fragments(r);
+	ask->share = share < RATE_SHARE_MOST ? share : RATE_SHARE_MOST;
+	ask->n = 0;
+	for (uint64_t round = 1; round <= turns_fragments(r); round++) {
+		uint64_t n = 0;
+		for (uint32_t s = 0; s < n_shards; s++)
+			n += turns_has(r, round, s) ? params[s] : 0;
+		ask->n = n > ask->n ? n : ask->n;
+	}
+}

@@ -9,6 +9,7 @@
 #define ROUND_TURNS_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "compress/rate.h"
 #include "model/spec.h"
 #include "round/span.h"
 
@@ -28,5 +29,10 @@ uint32_t turns_settle(const struct spec_round *r, struct span *spans, uint32_t n
  * model's shards.  They are given to nobody else, since some shards have them. */
 uint64_t turns_missing(const struct spec_round *r, uint32_t n_shards,
 	const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
+
+/* What a rate is asked for (n, share): the parameters of the largest fragment, and the part of a
+ * round that their transfer may take, a tenth of the time from one turn to the next. */
+void turns_rate(const struct spec_round *r, uint32_t n_shards, const uint64_t *params,
+	struct rate_ask *ask);
 
 #endif

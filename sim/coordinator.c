@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "coordinator/members.h"
 #include "coordinator/rounds.h"
+#include "round/turns.h"
 #include "sim/intake.h"
 #include "sim/peers.h"
 #include "sim/archive.h"
@@ -122,6 +123,7 @@ static void send_plan(struct coordinator *c, uint32_t member)
 		p->seconds = c->w->spec->round.mode == SPEC_timed ? m->seconds : 0;
 		p->n_spans = m->n_spans;
 		memcpy(p->spans, m->spans, sizeof p->spans);
+		memcpy(p->listed, m->listed, sizeof p->listed);
 		p->planned_tokens = rounds_planned_tokens(c->rounds);
 	}
 	send(c, member, l);
@@ -181,7 +183,7 @@ static enum err close_round(struct coordinator *c, struct why *why)
 		.tokens = w->tally.tokens - tokens,
 		.up = c->intake.bytes,
 		.down = sum.bytes,
-		.members = round.counts[0],
+		.members = round.counts[turns_fragment(&w->spec->round, round.round)],
 		.dropped = c->dropped,
 		.took_s = clock_seconds(w->now - rounds_opened_ns(c->rounds)),
 		.at_s = clock_seconds(w->now)};

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "round/gate.h"
 #include "round/normlimit.h"
+#include "round/turns.h"
 
 static uint32_t shards(const struct intake *in)
 {
@@ -50,8 +51,8 @@ static struct gate_expect expectation(
 		.have_id = a->id};
 	memcpy(e.key, roster_by_number(in->roster, member)->sign.b, sizeof e.key);
 	if (m && m->assigned && rounds_state(in->rounds) == ROUNDS_open) {
-		e.n_assigned = m->n_spans;
-		memcpy(spans, m->spans, sizeof m->spans);
+		const uint32_t fragment = turns_fragment(&in->spec->round, e.round);
+		e.n_assigned = span_tail(m->spans, m->n_spans, m->listed[fragment], spans);
 	}
 	const uint64_t steps = span_count(spans, e.n_assigned) / in->spec->train.batch;
 	e.norm_limit = normlimit(in->spec, in->archive->exchange.rule.row, e.n, steps);
@@ -66,6 +67,8 @@ static enum err check(const struct intake *in, uint32_t member, const struct sha
 	enum err err = contribution_parse(shared_data(bytes), shared_len(bytes), &v, why);
 	if (!err && v.says.shard >= shards(in))
 		err = err_why(why, ERR_shape, "there is no shard %u", v.says.shard);
+	if (!err && !turns_has(&in->spec->round, v.says.round, v.says.shard))
+		err = err_why(why, ERR_shape, "it is not the turn of shard %u", v.says.shard);
 	if (err)
 		return err;
 	const struct gate_expect e = expectation(in, member, v.says.shard, spans);

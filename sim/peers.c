@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "round/contribution.h"
+#include "round/turns.h"
 #include "sim/pacing.h"
 #include "sim/peers_parts.h"
 #include "sim/world.h"
@@ -82,12 +83,10 @@ static void say_place(struct peers *p, uint32_t member, enum letter_kind kind)
 static void begin_rate(struct peers *p, struct peer *e)
 {
 	e->rate = (struct rate_ask){.most = p->w->exchange.codec,
-		.share = RATE_SHARE,
 		.up = e->group->up,
 		.down = e->group->down,
 		.peers = p->w->spec->round.peers_min};
-	for (uint32_t i = 0; i < shards(p); i++)
-		e->rate.n += p->w->graph->shard_params[i];
+	turns_rate(&p->w->spec->round, shards(p), p->w->graph->shard_params, &e->rate);
 }
 
 enum err peers_start(struct peers *p, uint32_t member, struct why *why)
@@ -187,6 +186,8 @@ enum err peers_hand_over(struct peers *p, uint32_t member, struct why *why)
 		struct letter *l;
 		struct shared *bytes = NULL;
 		size_t len;
+		if (!turns_has(&p->w->spec->round, e->plan.round, shard))
+			continue;
 		const uint8_t *sent = standing_sent(e->standing, shard, &len);
 		if (e->group->lie == LIE_none) {
 			bytes = shared_copy(sent, len);

@@ -2,13 +2,14 @@
  * What a run on slow links loses against the same trainers without a network, and what it wins
  * against an all-reduce in every step: beds of tests/wan, real processes, as root.
  *
- *   utilisation      the ledger's tokens/s over the tokens/s of `shoal-peer local` at the same
- * nodes, with the same share of the processor, started together: continents, four peers, rounds no
- * longer than 100 Mbit/s need for the parameters as float32.  Equal peers, with and without
- * overlap, and 1 : 2 : 4 : 4; paired; medians. goodput          of eight peers, one of which is
- * killed every 15 s and comes back after 2 s, beside the same eight undisturbed at the same time.
- *   join_rounds      rounds that end without a newcomer after its first message.
- *   vs_allreduce     tests/help_bed_loss.c.
+ * - utilisation: the ledger's tokens/s over those of `shoal-peer local` at nodes of its own, with
+ *   the same shares of the processor, at the same time.  Four peers on `continents`, rounds no
+ *   longer than 100 Mbit/s need for the parameters as float32; equal peers, with and without
+ *   overlap, and 1 : 2 : 4 : 4.  Medians.
+ * - join_rounds: how many rounds end without a newcomer after its start.
+ * - goodput: of eight peers, one of which is killed every 15 s and comes back after 2 s, over the
+ *   same eight undisturbed at the same time.
+ * - vs_allreduce: tests/help_bed_loss.h.
  *
  * Two cores are too few for four trainers at full speed and the codec of all of them: --cpu-share
  * stands in for slower compute devices.  What a peer's codec and hashes take falls into its pauses,
@@ -30,10 +31,8 @@
 #include "tests/help_bed_loss.h"
 #include "tests/help_bench.h"
 
-#define BED "swarm"
 #define REPEATS_MOST 3
 #define WARM 2      /* rounds before those that count */
-#define WARM_S 3.0  /* seconds of a trainer before those that count */
 #define KILL_S 15.0 /* from one kill to the next */
 #define DOWN_S 2.0
 #define LIMIT_S 120.0 /* for anything to begin */
@@ -50,20 +49,20 @@ static const char *const model[] = {"model.layers=8", "model.width=320", "model.
 static const char *const model_waits[] = {"model.layers=8", "model.width=320", "model.heads=5",
 	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1",
 	"round.overlap=false", NULL};
-static const double equal[PEERS] = {0.12, 0.12, 0.12, 0.12};
-static const double unequal[PEERS] = {0.05, 0.10, 0.20, 0.20};
+static const double equal[PEERS] = {0.08, 0.08, 0.08, 0.08};
+static const double unequal[PEERS] = {0.04, 0.08, 0.16, 0.16};
 
-static void set_shares(struct help_bed_run *r, const double *share)
+static void prepare(struct help_bed_run *r, const char *name, const char *spec, const double *share)
 {
-	r->n_peers = PEERS;
+	*r = (struct help_bed_run){.bed = name, .name = name, .spec = spec, .n_peers = PEERS};
 	memcpy(r->share, share, PEERS * sizeof *share);
 }
 
-static bool all_warm(const void *arg)
+static bool steps_warm(const void *arg)
 {
 	const struct help_bed_run *r = arg;
 	for (unsigned i = 0; i < r->n_peers; i++)
-		if (help_bed_steps(r, i, 0, NULL) < 5)
+		if (help_bed_steps(r, i, clock_seconds(clock_now_ns())) < 2)
 			return false;
 	return true;
 }
@@ -76,56 +75,61 @@ static bool rounds_warm(const void *arg)
 	return n >= WARM;
 }
 
-/* Tokens/s of all peers without a network. */
-static double alone(const char *spec, const double *share)
+/* Of the run's tokens/s those of the trainers without a network, in the same time. */
+static double part(const struct help_bed_run *run, const struct help_bed_run *alone)
 {
-	double all = 0;
-	struct help_bed_run r = {.bed = BED, .name = "alone", .spec = spec};
-	set_shares(&r, share);
-	help_bed_alone_start(&r);
-	help_bed_wait("trainers alone begin", LIMIT_S, all_warm, &r);
-	help_bed_wait("trainers alone", is_short ? 5 : 25, NULL, NULL);
-	for (unsigned i = 0; i < PEERS; i++) {
-		double per_s;
-		help_bed_steps(&r, i, WARM_S, &per_s);
-		all += per_s * SEQ;
-	}
-	help_bed_run_end(&r);
-	return all;
+	const struct help_bed_pace pace = help_bed_pace(run, WARM);
+	double steps = 0;
+	for (unsigned i = 0; i < PEERS; i++)
+		steps += help_bed_steps(alone, i, pace.end) - help_bed_steps(alone, i, pace.begin);
+	double base = steps * SEQ / (pace.end - pace.begin);
+	printf("  %-8s %8.1f tokens/s, %8.1f without a network: %.3f\n", run->name,
+		pace.tokens_per_s, base, pace.tokens_per_s / base);
+	fflush(stdout);
+	return pace.tokens_per_s / base;
 }
 
-static struct help_bed_run *swarm(struct help_bed_run *r, const char *spec, const double *share)
-{
-	*r = (struct help_bed_run){.bed = BED, .name = "run", .spec = spec};
-	set_shares(r, share);
-	help_bed_run_start(r);
-	help_bed_wait("the run begins", LIMIT_S, rounds_warm, r);
-	help_bed_wait("the run", is_short ? 10 : 35, NULL, NULL);
-	return r;
-}
+/* ---- a newcomer, at the farthest node */
 
-/* The newcomer is one of the farthest node. */
-static bool has_joined(const void *arg)
+#define NEWCOMER (2 * PEERS - 1)
+#define JOIN_MOST 20 /* rounds: nobody waits for it any longer */
+
+struct newcomer {
+	struct help_bed_run *run;
+	size_t before; /* rounds that had ended at its start */
+};
+
+/* Rounds that have ended since, and whether it was in the last one. */
+static size_t rounds_since(const struct newcomer *c, bool *in)
 {
 	struct help_bed_round *rounds;
-	size_t n = help_bed_rounds(arg, &rounds);
-	bool in = n && rounds[n - 1].members > PEERS;
+	size_t n = help_bed_rounds(c->run, &rounds);
+	*in = n > c->before && rounds[n - 1].members > PEERS;
 	free(rounds);
-	return in;
+	return n - c->before;
+}
+
+static bool has_joined(const void *arg)
+{
+	bool in;
+	return rounds_since(arg, &in) >= JOIN_MOST || in;
 }
 
 static double join_rounds(struct help_bed_run *r)
 {
-	struct help_bed_round *rounds;
-	size_t before = help_bed_rounds(r, &rounds);
-	free(rounds);
-	r->share[2 * PEERS - 1] = r->share[PEERS - 1];
-	help_bed_run_peer(r, 2 * PEERS - 1);
-	help_bed_wait("a newcomer joins", LIMIT_S, has_joined, r);
-	size_t after = help_bed_rounds(r, &rounds);
-	free(rounds);
-	return (double)(after - before - 1);
+	struct newcomer c = {.run = r};
+	bool in;
+	c.before = rounds_since(&c, &in);
+	r->share[NEWCOMER] = r->share[PEERS - 1];
+	help_bed_run_peer(r, NEWCOMER);
+	help_bed_wait("a newcomer joins", LIMIT_S, has_joined, &c);
+	size_t n = rounds_since(&c, &in);
+	printf("  a newcomer at the farthest node: %zu rounds without it%s\n", in ? n - 1 : n,
+		in ? "" : ", and it is still not there");
+	return (double)(in ? n - 1 : n);
 }
+
+/* ---- samples */
 
 struct samples {
 	double at[REPEATS_MOST];
@@ -151,38 +155,51 @@ struct figures {
 	json_t *all;
 };
 
-static void row(struct figures *f, struct samples *to, const char *what, double got, double base)
+/* Beside each other: what else happens on this machine happens to all of them. */
+static void beside(struct help_bed_run *alone, struct help_bed_run *const *runs, size_t n)
 {
-	add(to, got / base);
-	printf("  %-26s %8.1f tokens/s of %8.1f without a network: %.3f\n", what, got, base,
-		got / base);
-	fflush(stdout);
-	json_array_append_new(json_object_get(f->all, "utilisation"),
-		json_pack("{s:s, s:f, s:f}", "what", what, "tokens_per_s", got, "alone", base));
+	help_bed_alone_start(alone);
+	for (size_t i = 0; i < n; i++)
+		help_bed_run_start(runs[i]);
+	help_bed_wait("trainers alone begin", LIMIT_S, steps_warm, alone);
+	for (size_t i = 0; i < n; i++)
+		help_bed_wait("runs begin", LIMIT_S, rounds_warm, runs[i]);
+	help_bed_wait("the same trainers, alone and in runs", is_short ? 10 : 40, NULL, NULL);
 }
 
 static void utilisation(struct figures *f)
 {
-	struct help_bed_run r;
+	struct help_bed_run alone, overlap, waits;
+	struct help_bed_run *const runs[] = {&overlap, &waits};
 	const char *spec = help_bed_spec("overlap", model),
-		   *waits = help_bed_spec("waits", model_waits);
-	printf("continents, shares of a core %g each, and %g : %g : %g : %g\n", equal[0],
-		unequal[0], unequal[1], unequal[2], unequal[3]);
-	help_bed_up(BED, "continents");
+		   *spec_waits = help_bed_spec("waits", model_waits);
+	static const char *const names[] = {"alone", "overlap", "waits"};
+	for (int i = 0; i < 3; i++)
+		help_bed_up(names[i], "continents");
 	for (int i = 0; i < (is_short ? 1 : REPEATS_MOST); i++) {
-		double base = alone(spec, equal);
-		row(f, &f->equal, "equal", help_bed_pace(swarm(&r, spec, equal), WARM), base);
-		add(&f->join, join_rounds(&r));
-		help_bed_run_end(&r);
-		row(f, &f->waits, "equal, without overlap",
-			help_bed_pace(swarm(&r, waits, equal), WARM), base);
-		help_bed_run_end(&r);
-		base = alone(spec, unequal);
-		row(f, &f->unequal, "1 : 2 : 4 : 4", help_bed_pace(swarm(&r, spec, unequal), WARM),
-			base);
-		help_bed_run_end(&r);
+		printf("continents, shares of a core %g each\n", equal[0]);
+		prepare(&alone, names[0], spec, equal);
+		prepare(&overlap, names[1], spec, equal);
+		prepare(&waits, names[2], spec_waits, equal);
+		beside(&alone, runs, 2);
+		add(&f->equal, part(&overlap, &alone));
+		add(&f->waits, part(&waits, &alone));
+		help_bed_run_end(&waits);
+		help_bed_run_end(&alone);
+		if (i == 0)
+			add(&f->join, join_rounds(&overlap));
+		help_bed_run_end(&overlap);
+		printf("continents, shares %g : %g : %g : %g\n", unequal[0], unequal[1], unequal[2],
+			unequal[3]);
+		prepare(&alone, names[0], spec, unequal);
+		prepare(&overlap, names[1], spec, unequal);
+		beside(&alone, runs, 1);
+		add(&f->unequal, part(&overlap, &alone));
+		help_bed_run_end(&overlap);
+		help_bed_run_end(&alone);
 	}
-	help_bed_down(BED);
+	for (int i = 0; i < 3; i++)
+		help_bed_down(names[i]);
 }
 
 /* ---- goodput */
@@ -215,7 +232,8 @@ static void goodput(struct figures *f)
 		help_bed_run_peer(&killed, i % CREW);
 	}
 	help_bed_wait("one of eight is killed now and then", KILL_S - DOWN_S, NULL, NULL);
-	double got = help_bed_pace(&killed, WARM), base = help_bed_pace(&calm, WARM);
+	const double got = help_bed_pace(&killed, WARM).tokens_per_s,
+		     base = help_bed_pace(&calm, WARM).tokens_per_s;
 	help_bed_run_end(&killed);
 	help_bed_run_end(&calm);
 	help_bed_down("killed");
@@ -244,9 +262,21 @@ static const char *text(double x, char out[static 24])
 	return out;
 }
 
+static json_t *list(const struct samples *s)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < s->n; i++)
+		json_array_append_new(all, json_real(s->at[i]));
+	return all;
+}
+
 static void tell(struct figures *f)
 {
 	char t[6][24];
+	json_object_set_new(f->all, "utilisation", list(&f->equal));
+	json_object_set_new(f->all, "utilisation_124", list(&f->unequal));
+	json_object_set_new(f->all, "utilisation_no_overlap", list(&f->waits));
+	json_object_set_new(f->all, "join_rounds", list(&f->join));
 	if (json_dump_file(f->all, "build/bench/swarm.json", JSON_INDENT(1)))
 		help_bench_die("build/bench/swarm.json cannot be written");
 	printf("bench: swarm utilisation=%s utilisation_124=%s utilisation_no_overlap=%s "
@@ -268,8 +298,8 @@ int main(void)
 	mkdir("build/bench", 0777);
 	mkdir(HELP_BED_FOLDER, 0777);
 	is_short = getenv("SHORT") && getenv("SHORT")[0] == '1';
-	f.all = json_pack("{s:b, s:i, s:[]}", "short", is_short, "cores",
-		(int)sysconf(_SC_NPROCESSORS_ONLN), "utilisation");
+	f.all = json_pack(
+		"{s:b, s:i}", "short", is_short, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN));
 	help_bed_plan((wanted("utilisation") ? is_short ? 120 : 690 : 0) +
 		      (wanted("goodput") ? is_short ? 70 : 200 : 0) +
 		      (wanted("loss") ? is_short ? 90 : 240 : 0));

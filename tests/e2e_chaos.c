@@ -24,6 +24,24 @@ static void has_tokens(const struct swarm *s, const char *name)
 		fail_msg("nothing of what %s did is in the ledger", name);
 }
 
+/* Each shard's, by those who are linked. */
+static void delays_are_shown(const struct swarm *s)
+{
+	json_t *doc = help_swarm_get(s, "/api/v1/overview.json");
+	const json_t *delays = json_object_get(doc, "delays");
+	assert_int_equal(json_array_size(delays), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *d = json_array_get(delays, i);
+		double seconds = json_number_value(json_object_get(d, "seconds"));
+		assert_int_equal(json_integer_value(json_object_get(d, "shard")), i);
+		assert_true(seconds > 0);
+		/* two rounds of half a second */
+		double share = json_number_value(json_object_get(d, "share"));
+		assert_true(share > 0.999 * seconds && share < 1.001 * seconds);
+	}
+	json_decref(doc);
+}
+
 static void kill_a_peer(const char *const *changes)
 {
 	struct swarm s;
@@ -47,6 +65,8 @@ static void kill_a_peer(const char *const *changes)
 	help_swarm_round(&s, at + 2, WAIT);
 	assert_true(help_swarm_tokens(&s, "victim") > before);
 	has_tokens(&s, "calm");
+	if (changes == turns)
+		delays_are_shown(&s);
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 

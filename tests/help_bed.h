@@ -56,6 +56,7 @@ struct help_bed_run {
 	unsigned n_peers;              /* they take the nodes p1 to p4 in turn */
 	int nice;                      /* of the peers */
 	unsigned windows;              /* of a validation; 0: all */
+	double started;                /* of this process's clock: when the traces begin */
 	pid_t coordinator, peer[HELP_BED_PEERS];
 };
 void help_bed_run_start(struct help_bed_run *r);
@@ -75,11 +76,15 @@ struct help_bed_round {
 };
 /* Caller frees. */
 size_t help_bed_rounds(const struct help_bed_run *r, struct help_bed_round **out);
-/* The ledger's tokens/s from the commit of the round number `after` on to the last one; 0: too few
- * yet. */
-double help_bed_pace(const struct help_bed_run *r, uint64_t after);
-/* Steps that a peer's trace has; *per_s, if asked: from the first one after skip_s on. */
-size_t help_bed_steps(const struct help_bed_run *r, unsigned peer, double skip_s, double *per_s);
+/* What the ledger got between the commits of the round `after` and of the last one. */
+struct help_bed_pace {
+	double begin, end; /* seconds of this process's clock; equal: too few rounds yet */
+	double tokens_per_s;
+};
+struct help_bed_pace help_bed_pace(const struct help_bed_run *r, uint64_t after);
+/* Steps that a trainer had made at a time of this process's clock; between two steps the part of
+ * the next one that had passed. */
+double help_bed_steps(const struct help_bed_run *r, unsigned peer, double at);
 /* The least validation loss that the coordinator was told, and the round after which it was;
  * infinite while there is none. */
 double help_bed_validation(const struct help_bed_run *r, double target, uint64_t *round);

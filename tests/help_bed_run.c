@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "tests/help_bed.h"
 #include "tests/help_bench.h"
@@ -117,6 +118,7 @@ void help_bed_run_start(struct help_bed_run *r)
 		.node = "coordinator",
 		.log = help_bed_path(r->name, "coordinator.log"),
 		.trace = help_bed_path(r->name, "coordinator.trace")};
+	r->started = clock_seconds(clock_now_ns());
 	r->coordinator = HELP_BED_START(&c, "shoal-coordinator", "serve", r->spec, "--data",
 		help_bed_data(), "--dir", help_bed_path(r->name, "coordinator"), "--address",
 		ADDRESS, "--public-address", ADDRESS, "--invite-file",
@@ -129,6 +131,7 @@ void help_bed_run_start(struct help_bed_run *r)
 void help_bed_alone_start(struct help_bed_run *r)
 {
 	empty_folder(r);
+	r->started = clock_seconds(clock_now_ns());
 	for (unsigned i = 0; i < r->n_peers; i++) {
 		char node[8];
 		snprintf(node, sizeof node, "p%u", i % NODES + 1);

@@ -64,39 +64,40 @@ size_t help_bed_rounds(const struct help_bed_run *r, struct help_bed_round **out
 	return n;
 }
 
-double help_bed_pace(const struct help_bed_run *r, uint64_t after)
+struct help_bed_pace help_bed_pace(const struct help_bed_run *r, uint64_t after)
 {
 	struct help_bed_round *rounds;
-	size_t n = help_bed_rounds(r, &rounds);
-	double begin = -1, pace = 0;
+	const size_t n = help_bed_rounds(r, &rounds);
+	struct help_bed_pace pace = {0};
 	uint64_t tokens = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (rounds[i].round == after)
-			begin = rounds[i].t;
-		if (begin < 0 || rounds[i].round <= after)
-			continue;
-		tokens += rounds[i].tokens;
-		pace = (double)tokens / (rounds[i].t - begin);
+		if (rounds[i].round > after)
+			tokens += rounds[i].tokens;
+		if (rounds[i].round <= after)
+			pace.begin = r->started + rounds[i].t;
+		pace.end = r->started + rounds[i].t;
 	}
+	if (pace.end > pace.begin)
+		pace.tokens_per_s = (double)tokens / (pace.end - pace.begin);
 	free(rounds);
 	return pace;
 }
 
-size_t help_bed_steps(const struct help_bed_run *r, unsigned peer, double skip_s, double *per_s)
+double help_bed_steps(const struct help_bed_run *r, unsigned peer, double at)
 {
 	char *path = alloc_must_printf("%s/%s/peer%u.trace", HELP_BED_FOLDER, r->name, peer);
 	struct lines l = {.f = fopen(path, "r")};
-	size_t n = 0, counted = 0;
-	double first = 0, last = 0;
-	for (json_t *e; (e = next_event(&l, "step")) != NULL; json_decref(e), n++) {
-		last = real(e, "t");
-		if (last < skip_s)
-			continue;
-		if (!counted++)
-			first = last;
+	double n = 0, last = r->started;
+	for (json_t *e; (e = next_event(&l, "step")) != NULL;) {
+		const double t = r->started + real(e, "t");
+		json_decref(e);
+		if (t > at) {
+			n += (at - last) / (t - last);
+			break;
+		}
+		last = t;
+		n++;
 	}
-	if (per_s)
-		*per_s = counted > 1 ? (double)(counted - 1) / (last - first) : 0;
 	close_lines(&l);
 	free(path);
 	return n;

@@ -57,6 +57,8 @@ if [ -n "${KEPT:-}" ]; then
 fi
 tests/study_text.sh "$bin" || exit 1
 mkdir -p $dir || exit 1
+list=$(mktemp -d) || exit 1 # two of these at a time do not disturb each other
+trap 'rm -rf "$list"' EXIT
 {
 	echo "alone 1 average 1 0 all f32 4096 0"
 	echo "$rows" | while read -r row rule lr power rest; do
@@ -64,23 +66,23 @@ mkdir -p $dir || exit 1
 			echo "$row $peers $rule $(awk "BEGIN { printf \"%.4g\", $lr * ($peers / 4) ^ $power }") $rest"
 		done
 	done
-} | awk -v pattern="${ROWS:-}" '$1 ~ pattern' >$dir/runs
-: >$dir/todo
-: >$dir/names
+} | awk -v pattern="${ROWS:-}" '$1 ~ pattern' >$list/runs
+: >$list/todo
+: >$list/names
 for seed in ${SEEDS:-1 2 3}; do
 	while read -r row peers made; do
 		id=$({ cat $study/spec.json; echo "$made"; } | sha256sum | cut -c1-12)
-		echo "$dir/$row-$peers-$id-$seed" >>$dir/names
-		[ -s "$dir/$row-$peers-$id-$seed" ] || echo "$dir/$row-$peers-$id-$seed $row $peers $seed $made" >>$dir/todo
-	done <$dir/runs
+		echo "$dir/$row-$peers-$id-$seed" >>$list/names
+		[ -s "$dir/$row-$peers-$id-$seed" ] || echo "$dir/$row-$peers-$id-$seed $row $peers $seed $made" >>$list/todo
+	done <$list/runs
 done
 export bin study
 xargs -r -L 1 -P "${JOBS:-$(nproc)}" sh -c '
 	name=$1 row=$2 peers=$3 seed=$4
 	shift 4
 	out=$("$bin/tests/study_peers" $study/spec.json $study/data "$seed" "$peers" "$@") || exit 255
-	echo "$row $peers $seed ${out% *} $1 $2" >"$name.tmp" && mv "$name.tmp" "$name"
-	echo "$(date +%T) $(cat "$name")"' one <$dir/todo || exit 1
-xargs cat <$dir/names >$dir/all
-[ -n "${ROWS:-}${SEEDS:-}" ] || cp $dir/all $kept
-table $dir/all
+	echo "$row $peers $seed ${out% *} $1 $2" >"$name.$$.tmp" && mv "$name.$$.tmp" "$name"
+	echo "$(date +%T) $(cat "$name")"' one <$list/todo || exit 1
+xargs cat <$list/names >$list/all
+[ -n "${ROWS:-}${SEEDS:-}" ] || cp $list/all $kept
+table $list/all

@@ -3,10 +3,10 @@
 #   study_rounds.sh BINARIES delay   loss against the delay, which is a part of a round, of rounds that overlap
 #   study_rounds.sh BINARIES churn   peers that are killed every half minute against the same that are not
 # Each run is a line in build/study/rounds/, kept when another one is stopped.  Ends with "study: delay ok ..." or
-# "study: churn ok loss_gap=...".  SEEDS="1 2 3", JOBS=2.  KEPT=1 prints the table of tests/data/study_WHAT.txt.
+# "study: churn ok loss_gap=...".  SEEDS="1 2 3", JOBS=2.  KEPT=1 prints the table of delays of tests/data/study_delay.txt.
 set -u
 bin=$1 what=$2
-study=build/study dir=build/study/rounds kept=tests/data/study_$what.txt
+study=build/study dir=build/study/rounds kept=tests/data/study_delay.txt
 
 # name of the row, the round's part, changes of the spec, what makes the peers of the scenario
 rows_of() {
@@ -69,24 +69,26 @@ table() {
 }
 
 rows=$(rows_of) || exit 1
-if [ -n "${KEPT:-}" ]; then
-	table "$kept"
+if [ -n "${KEPT:-}" ] && [ "$what" = delay ]; then
+	table $kept
 	exit
 fi
 tests/study_text.sh "$bin" || exit 1
 mkdir -p $dir || exit 1
 program=
 [ "$what" = delay ] || program=$(sha256sum <"$bin/shoal-sim") # make chaos asks how this very program does
-: >$dir/todo
-: >$dir/names
+list=$(mktemp -d) || exit 1 # two of these at a time do not disturb each other
+trap 'rm -rf "$list"' EXIT
+: >$list/todo
+: >$list/names
 for seed in ${SEEDS:-1 2 3}; do
 	echo "$rows" | while IFS='|' read -r row part changes peers; do
 		id=$({ cat $study/spec.json; echo "$changes $peers$program"; } | sha256sum | cut -c1-12)
 		name=$what-$row-$part-$id-$seed
-		echo "$dir/$name.line" >>$dir/names
+		echo "$dir/$name.line" >>$list/names
 		[ -s "$dir/$name.line" ] && continue
 		printf '{"spec": "../spec.json", "data": "../data", "seed": %s, "peers": [%s]}\n' "$seed" "$peers" >"$dir/$name.json"
-		echo "$row $part $seed $dir/$name seed=$seed $changes" >>$dir/todo
+		echo "$row $part $seed $dir/$name seed=$seed $changes" >>$list/todo
 	done
 done
 export bin
@@ -94,10 +96,10 @@ xargs -r -L 1 -P "${JOBS:-$(nproc)}" sh -c '
 	row=$1 part=$2 seed=$3 name=$4
 	shift 4
 	"$bin/shoal-sim" run "$name.json" "$@" 2>"$name.err" |
-		sed -n "s/^sim: ok .*tokens=\([0-9]*\) loss=\([0-9.]*\) utilisation=\([0-9.]*\) delay=\([0-9.]*\) .*/$row $part $seed \2 \4 \3 \1/p" >"$name.tmp"
-	[ -s "$name.tmp" ] || { echo "study: failed: $name, see $name.err"; exit 255; }
-	mv "$name.tmp" "$name.line"
-	echo "$(date +%T) $(cat "$name.line")"' one <$dir/todo || exit 1
-xargs cat <$dir/names >$dir/$what.all
-[ -n "${SEEDS:-}" ] || cp $dir/$what.all "$kept"
-table $dir/$what.all
+		sed -n "s/^sim: ok .*tokens=\([0-9]*\) loss=\([0-9.]*\) utilisation=\([0-9.]*\) delay=\([0-9.]*\) .*/$row $part $seed \2 \4 \3 \1/p" >"$name.$$.tmp"
+	[ -s "$name.$$.tmp" ] || { echo "study: failed: $name, see $name.err"; exit 255; }
+	mv "$name.$$.tmp" "$name.line"
+	echo "$(date +%T) $(cat "$name.line")"' one <$list/todo || exit 1
+xargs cat <$list/names >$list/all
+[ "$what" != delay ] || [ -n "${SEEDS:-}" ] || cp "$list/all" $kept
+table "$list/all"

@@ -404,6 +404,9 @@ static void arrivals_teach_deadlines(void **state)
 	for (int i = 0; i < 1000; i++)
 		arrivals_add(&a, 7);
 	assert_int_equal(arrivals_expected(&a, 1, 1), 7);
+	for (int i = 0; i < ARRIVALS_KEPT; i++)
+		arrivals_add(&a, 1000);
+	assert_int_equal(arrivals_expected(&a, 1, 1), 1100); /* all alike: not to the nanosecond */
 }
 
 /* ---- random events: no number is ever lost or counted twice, and with members alive the ledger

@@ -252,20 +252,6 @@ static void what_is_pushed_twice_is_delivered_once(void **state)
 	world_release(&w);
 }
 
-static void a_refusal_reaches_the_sender(void **state)
-{
-	(void)state;
-	struct world w;
-	world_init(&w, 5);
-	w.verdict = ERR_norm;
-	push(&w, 5, 100, 0);
-	run(&w, 1000);
-	assert_int_equal(w.declined, 1);
-	assert_int_equal(w.last.why.code, ERR_norm);
-	assert_string_equal(w.last.why.text, "as the test wants it");
-	world_release(&w);
-}
-
 /* A disk that was full has room again, a round that was given up is opened again. */
 static void what_was_answered_is_judged_anew_when_it_is_pushed_again(void **state)
 {
@@ -278,6 +264,10 @@ static void what_was_answered_is_judged_anew_when_it_is_pushed_again(void **stat
 		push(&w, 4, 3 * CHUNK, 0);
 		run(&w, 4000);
 		assert_int_equal(w.received, i + 1);
+		if (!w.verdict)
+			continue;
+		assert_int_equal(w.last.why.code, w.verdict);
+		assert_string_equal(w.last.why.text, "as the test wants it");
 	}
 	assert_int_equal(w.delivered, 3);
 	assert_int_equal(w.declined, 2);
@@ -585,7 +575,6 @@ int main(void)
 		cmocka_unit_test(bad_weather_ends_in_the_same_bytes_once),
 		cmocka_unit_test(a_cut_resumes_where_it_was),
 		cmocka_unit_test(what_is_pushed_twice_is_delivered_once),
-		cmocka_unit_test(a_refusal_reaches_the_sender),
 		cmocka_unit_test(what_was_answered_is_judged_anew_when_it_is_pushed_again),
 		cmocka_unit_test(what_is_too_large_or_unknown_is_declined_before_any_byte),
 		cmocka_unit_test(bytes_that_do_not_match_are_declined),

@@ -151,6 +151,11 @@ const tiles = [
 		o.tokens]},
 	{id: 'speed', label: 'Tokens per second', term: 'speed', of: (o) => [speed(o.tokens_per_s), '',
 		known(o.utilisation) ? `utilisation ${percent(o.utilisation)}` : 'over the last rounds', o.tokens_per_s]},
+	{id: 'delay', label: 'Delay', term: 'delay', rare: (o) => !o.delays.some((d) => known(d.seconds)), of: (o) => {
+		const all = o.delays.filter((d) => known(d.seconds)), most = Math.max(0, ...all.map((d) => d.share));
+		const each = all.map((d) => `shard ${d.shard} ${fixed(d.seconds, 2)} s`).join(', ');
+		return [fixed(most, 3), 'of a round', all.length > 4 ? `${all.length} shards` : each, most];
+	}},
 	{id: 'round', label: 'Round', term: 'round', of: (o) => {
 		const most = o.run.mode === 'timed' ? ` of ${span(o.run.seconds)}` : '';
 		const t = known(o.round_s) ? Math.floor(o.round_s + passed()) : null;
@@ -178,12 +183,14 @@ for (const t of tiles) {
 	t.beside = make('dd', '', {class: 'beside'});
 	figure.append(t.figure, ' ', t.unit);
 	box.append(make('dt', t.label), figure, t.beside);
+	t.box = box;
 	$('tiles').append(box);
 }
 
 function showTiles(o)
 {
 	for (const t of tiles) {
+		t.box.hidden = Boolean(t.rare && t.rare(o));
 		const [figure, unit, beside, value] = t.of(o);
 		text(t.figure, figure);
 		text(t.unit, unit);
