@@ -18,7 +18,7 @@
 
 /* ---- documents */
 
-enum err fetch_signed(
+enum err fetch_jobs_signed(
 	struct fetch_jobs *j, const char *path, const char *type, json_t **body, struct why *why)
 {
 	uint8_t *bytes = NULL;
@@ -30,10 +30,10 @@ enum err fetch_signed(
 	return e;
 }
 
-enum err fetch_roster(struct fetch_jobs *j, struct roster **out, struct why *why)
+enum err fetch_jobs_roster(struct fetch_jobs *j, struct roster **out, struct why *why)
 {
 	json_t *body = NULL;
-	enum err e = fetch_signed(j, "/api/v1/roster", "roster", &body, why);
+	enum err e = fetch_jobs_signed(j, "/api/v1/roster", "roster", &body, why);
 	if (!e)
 		e = roster_parse(body, &j->link->run, out, why);
 	json_decref(body);
@@ -43,7 +43,7 @@ enum err fetch_roster(struct fetch_jobs *j, struct roster **out, struct why *why
 static enum err get_spec(struct fetch_jobs *j, struct spec **out, struct why *why)
 {
 	json_t *body = NULL;
-	enum err e = fetch_signed(j, "/api/v1/spec", "spec", &body, why);
+	enum err e = fetch_jobs_signed(j, "/api/v1/spec", "spec", &body, why);
 	if (e)
 		return e;
 	char *text = json_canonical(json_object_get(body, "spec"));
@@ -158,7 +158,7 @@ enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why)
 	return https_client_contact(j->client, j->link, clock_wall_s(), &j->statement, why);
 }
 
-void fetch_givers(struct fetch_jobs *j)
+void fetch_jobs_givers(struct fetch_jobs *j)
 {
 	uint32_t number;
 	uint16_t port;
@@ -181,7 +181,7 @@ enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct wh
 	if (!e)
 		e = get_spec(j, &r->spec, why);
 	if (!e)
-		e = fetch_roster(j, &r->roster, why);
+		e = fetch_jobs_roster(j, &r->roster, why);
 	if (!e)
 		e = keep_link(j, why);
 	if (e)
@@ -209,7 +209,7 @@ static enum err sink_put(void *arg, const void *bytes, size_t n, struct why *why
 	return blob_part_put(((struct sink *)arg)->part, bytes, n, why);
 }
 
-void fetch_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uint64_t size)
+void fetch_jobs_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uint64_t size)
 {
 	uint64_t now = clock_now_ns();
 	if (now - j->told_ns < TELL_EVERY)
@@ -224,31 +224,31 @@ void fetch_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uin
 static void sink_progress(void *arg, uint64_t have, uint64_t size)
 {
 	struct sink *s = arg;
-	fetch_progress(s->jobs, s->job, have, size);
+	fetch_jobs_progress(s->jobs, s->job, have, size);
 }
 
-void fetch_blob_url(const struct hash *name, char out[static 96])
+void fetch_jobs_blob_url(const struct hash *name, char out[static 96])
 {
 	char hex[HASH_HEX];
 	hash_hex(name, hex);
 	snprintf(out, 96, "/api/v1/blob/%s", hex);
 }
 
-enum err fetch_check_stop(const struct fetch_jobs *j, struct why *why)
+enum err fetch_jobs_check_stop(const struct fetch_jobs *j, struct why *why)
 {
 	return atomic_load(j->stop) ? err_why(why, ERR_interrupted, "interrupted") : ERR_OK;
 }
 
 /* Going on where an earlier try stopped.  What is there is verified; the store removes it if it is
  * damaged. */
-enum err fetch_blob(struct fetch_jobs *j, const struct fetch_wanted *w, struct why *why)
+enum err fetch_jobs_blob(struct fetch_jobs *j, const struct fetch_wanted *w, struct why *why)
 {
 	char path[96];
 	struct sink sink = {.jobs = j, .job = w->job};
-	enum err e = fetch_check_stop(j, why);
+	enum err e = fetch_jobs_check_stop(j, why);
 	if (e || (blob_has(w->store, &w->name) && !blob_verify(w->store, &w->name, why)))
 		return e;
-	fetch_blob_url(&w->name, path);
+	fetch_jobs_blob_url(&w->name, path);
 	e = blob_part_open(w->store, &w->name, w->size, &sink.part, why);
 	if (e)
 		return e;
@@ -275,7 +275,7 @@ static enum err get_small(struct fetch_jobs *j, const struct hash *name, size_t 
 	struct file *out, struct why *why)
 {
 	char path[96];
-	fetch_blob_url(name, path);
+	fetch_jobs_blob_url(name, path);
 	enum err e = https_client_get(j->client, path, most, &out->bytes, &out->len, why);
 	if (e)
 		return e;
@@ -292,7 +292,7 @@ static enum err get_shards(
 	for (size_t i = 0; !e && i < split->n_shards; i++) {
 		const struct fetch_wanted w = {
 			j->blobs, FETCH_data, split->shards[i].hash, split->shards[i].bytes};
-		e = fetch_blob(j, &w, why);
+		e = fetch_jobs_blob(j, &w, why);
 	}
 	return e;
 }

@@ -87,8 +87,8 @@ static enum err get_snapshot(struct fetch_jobs *j, const struct snapshot_place *
 	if (e)
 		return e;
 	char *path = alloc_must_printf("%s/" PIECES, j->snapshots);
-	e = place->hashes ? fetch_in_pieces(j, &w, place->hashes, path, &r->from_peers, why)
-			  : fetch_blob(j, &w, why);
+	e = place->hashes ? fetch_pieces_blob(j, &w, place->hashes, path, &r->from_peers, why)
+			  : fetch_jobs_blob(j, &w, why);
 	free(path);
 	r->head = place->at;
 	r->path = blob_path(w.store, &w.name);
@@ -139,7 +139,7 @@ static bool begun(struct fetch_jobs *j, const char *path, struct snapshot_place 
 	return good;
 }
 
-enum err fetch_jobs_snapshot(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
+enum err fetch_ledger_snapshot(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
 {
 	struct snapshot_place place = {0};
 	uint8_t *text = NULL;
@@ -165,7 +165,7 @@ enum err fetch_jobs_snapshot(struct fetch_jobs *j, struct fetch_result *r, struc
 	return e;
 }
 
-void fetch_jobs_forget(struct fetch_jobs *j)
+void fetch_ledger_forget(struct fetch_jobs *j)
 {
 	sweep(j, NULL);
 }
@@ -179,7 +179,7 @@ struct sink {
 
 static void sink_progress(void *arg, uint64_t have, uint64_t size)
 {
-	fetch_progress(((struct sink *)arg)->jobs, FETCH_records, have, size);
+	fetch_jobs_progress(((struct sink *)arg)->jobs, FETCH_records, have, size);
 }
 
 static enum err keep_put(void *arg, const void *bytes, size_t n, struct why *why)
@@ -197,8 +197,8 @@ static enum err get_record(struct fetch_jobs *j, struct fetch_record *to, struct
 	struct https_client_sink how = {
 		.arg = &sink, .size = to->size, .put = keep_put, .progress = sink_progress};
 	buf_init(&sink.memory, (size_t)to->size);
-	fetch_blob_url(&to->name, path);
-	enum err e = fetch_check_stop(j, why);
+	fetch_jobs_blob_url(&to->name, path);
+	enum err e = fetch_jobs_check_stop(j, why);
 	if (!e)
 		e = https_client_download(j->client, path, &how, why);
 	if (!e) {
@@ -244,7 +244,7 @@ static enum err get_records(
 	enum err e = read_records(items, list, &n, why);
 	r->records = alloc_must_zero(n + 1, sizeof *r->records);
 	if (!e)
-		e = fetch_from_peers(j, list, n, &r->from_peers, why);
+		e = fetch_pieces_records(j, list, n, &r->from_peers, why);
 	for (size_t i = 0; i < n; i++) {
 		if (!e && !list[i].bytes)
 			e = get_record(j, &list[i], why);
@@ -260,17 +260,17 @@ static enum err get_records(
 
 /* The head may move while we fetch: the records may end before it, or lead beyond.  The control
  * loop takes what leads there and asks for more. */
-enum err fetch_jobs_records(
+enum err fetch_ledger_records(
 	struct fetch_jobs *j, uint64_t sequence, struct fetch_result *r, struct why *why)
 {
 	json_t *body = NULL, *list = NULL;
 	char path[80];
-	enum err e = fetch_signed(j, "/api/v1/head", "head", &body, why);
+	enum err e = fetch_jobs_signed(j, "/api/v1/head", "head", &body, why);
 	if (!e)
 		e = ledger_head_parse(body, &j->link->run, &r->head, why);
 	json_decref(body);
 	if (!e)
-		e = fetch_roster(j, &r->roster, why);
+		e = fetch_jobs_roster(j, &r->roster, why);
 	snprintf(path, sizeof path, "/api/v1/ledger.json?from=%llu&limit=%d",
 		(unsigned long long)sequence, RECORDS_AT_ONCE);
 	if (!e)

@@ -29,15 +29,15 @@ struct fetch_jobs {
 };
 
 /* ---- fetch_jobs.c */
-enum err fetch_signed(struct fetch_jobs *j, const char *path, const char *type, json_t **body,
+enum err fetch_jobs_signed(struct fetch_jobs *j, const char *path, const char *type, json_t **body,
 	struct why *why) MUST_CHECK;
-enum err fetch_roster(struct fetch_jobs *j, struct roster **out, struct why *why) MUST_CHECK;
-enum err fetch_check_stop(const struct fetch_jobs *j, struct why *why) MUST_CHECK;
-void fetch_blob_url(const struct hash *name, char out[static 96]);
+enum err fetch_jobs_roster(struct fetch_jobs *j, struct roster **out, struct why *why) MUST_CHECK;
+enum err fetch_jobs_check_stop(const struct fetch_jobs *j, struct why *why) MUST_CHECK;
+void fetch_jobs_blob_url(const struct hash *name, char out[static 96]);
 /* Tells how far a job is, now and then. */
-void fetch_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uint64_t size);
+void fetch_jobs_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uint64_t size);
 /* Who gives to others now, into j->givers. */
-void fetch_givers(struct fetch_jobs *j);
+void fetch_jobs_givers(struct fetch_jobs *j);
 
 /* What is to be had: a blob of this size, for this job, into this store. */
 struct fetch_wanted {
@@ -48,12 +48,13 @@ struct fetch_wanted {
 };
 /* From the coordinator, going on where an earlier try stopped.  What is there is verified; the
  * store removes it if it is damaged. */
-enum err fetch_blob(struct fetch_jobs *j, const struct fetch_wanted *w, struct why *why) MUST_CHECK;
+enum err fetch_jobs_blob(
+	struct fetch_jobs *j, const struct fetch_wanted *w, struct why *why) MUST_CHECK;
 
 /* ---- fetch_pieces.c */
 /* The same from other peers and the coordinator, by the hashes of its pieces (owned by the
  * caller), through the file at path. */
-enum err fetch_in_pieces(struct fetch_jobs *j, const struct fetch_wanted *w,
+enum err fetch_pieces_blob(struct fetch_jobs *j, const struct fetch_wanted *w,
 	const struct hash *hashes, const char *path, struct take_outcome *from_peers,
 	struct why *why) MUST_CHECK;
 
@@ -63,7 +64,7 @@ struct fetch_record {
 	uint8_t *bytes; /* NULL: not here; owned by the caller */
 };
 /* Those of the records that other peers give. */
-enum err fetch_from_peers(struct fetch_jobs *j, struct fetch_record *records, size_t n,
+enum err fetch_pieces_records(struct fetch_jobs *j, struct fetch_record *records, size_t n,
 	struct take_outcome *from_peers, struct why *why) MUST_CHECK;
 
 #endif

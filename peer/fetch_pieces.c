@@ -25,7 +25,7 @@ static enum err put_piece(void *arg, size_t piece, const uint8_t *bytes, size_t 
 {
 	struct work *k = arg;
 	enum err e = pieces_put(k->pieces, piece, bytes, n, why);
-	fetch_progress(k->jobs, k->wanted->job, pieces_have(k->pieces), k->wanted->size);
+	fetch_jobs_progress(k->jobs, k->wanted->job, pieces_have(k->pieces), k->wanted->size);
 	return e;
 }
 
@@ -33,10 +33,10 @@ static enum err take(
 	struct fetch_jobs *j, struct take *t, struct take_outcome *out, struct why *why)
 {
 	struct roster *roster = NULL;
-	fetch_givers(j);
+	fetch_jobs_givers(j);
 	if (!j->n_givers)
 		return ERR_OK;
-	enum err e = fetch_roster(j, &roster, why);
+	enum err e = fetch_jobs_roster(j, &roster, why);
 	if (e)
 		return e;
 	t->identity = j->identity;
@@ -92,7 +92,8 @@ static enum err sink_put(void *arg, const void *bytes, size_t n, struct why *why
 		e = put_piece(k, k->at++, k->bytes, k->len, why);
 		k->len = 0;
 	}
-	fetch_progress(k->jobs, k->wanted->job, pieces_have(k->pieces) + k->len, k->wanted->size);
+	fetch_jobs_progress(
+		k->jobs, k->wanted->job, pieces_have(k->pieces) + k->len, k->wanted->size);
 	return e;
 }
 
@@ -108,7 +109,7 @@ static enum err pieces_from_coordinator(struct work *k, struct why *why)
 	const size_t n = pieces_count(k->pieces);
 	char path[96];
 	enum err e = ERR_OK;
-	fetch_blob_url(&k->wanted->name, path);
+	fetch_jobs_blob_url(&k->wanted->name, path);
 	if (!k->jobs->partial)
 		k->jobs->partial = alloc_must(OBJECT_PIECE);
 	k->bytes = k->jobs->partial;
@@ -143,12 +144,12 @@ static enum err adopt(const struct fetch_wanted *w, const char *path, struct why
 	return err_why(why, ERR_hash, "the pieces of a snapshot do not make up that snapshot");
 }
 
-enum err fetch_in_pieces(struct fetch_jobs *j, const struct fetch_wanted *w,
+enum err fetch_pieces_blob(struct fetch_jobs *j, const struct fetch_wanted *w,
 	const struct hash *hashes, const char *path, struct take_outcome *from_peers,
 	struct why *why)
 {
 	struct work k = {.jobs = j, .wanted = w, .hashes = hashes};
-	enum err e = fetch_check_stop(j, why);
+	enum err e = fetch_jobs_check_stop(j, why);
 	if (e || (blob_has(w->store, &w->name) && !blob_verify(w->store, &w->name, why)))
 		return e;
 	e = pieces_open(path, w->size, hashes, &k.pieces, why);
@@ -182,11 +183,11 @@ static enum err put_record(void *arg, size_t piece, const uint8_t *bytes, size_t
 		return err_why(why, ERR_hash, "a ledger entry's record is not what its name says");
 	r->bytes = memcpy(alloc_must(n), bytes, n);
 	s->have += n;
-	fetch_progress(s->jobs, FETCH_records, s->have, s->size);
+	fetch_jobs_progress(s->jobs, FETCH_records, s->have, s->size);
 	return ERR_OK;
 }
 
-enum err fetch_from_peers(struct fetch_jobs *j, struct fetch_record *records, size_t n,
+enum err fetch_pieces_records(struct fetch_jobs *j, struct fetch_record *records, size_t n,
 	struct take_outcome *from_peers, struct why *why)
 {
 	struct records s = {.at = records, .jobs = j};
