@@ -17,7 +17,7 @@ static struct {
 	const char *dir, *name, *backend;
 	int64_t threads, windows;
 	double share;
-	uint64_t memory;
+	uint64_t memory, max_up, send_delay;
 } opt;
 
 static const struct option_row rows[] = {
@@ -35,6 +35,10 @@ static const struct option_row rows[] = {
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
+	{"max-up", OPTION_rate, &opt.max_up, "0", 0, 0,
+		"most to send per second, as in 8M (bits); 0: what the network takes"},
+	{"send-delay", OPTION_seconds, &opt.send_delay, "0", 0, 10,
+		"for tests of far links: what is sent leaves so much later"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -124,7 +128,9 @@ static enum err take_part(char *word, struct why *why)
 			.threads = (unsigned)opt.threads,
 			.share = opt.share,
 			.memory = opt.memory,
-			.windows = (uint64_t)opt.windows};
+			.windows = (uint64_t)opt.windows,
+			.max_up = opt.max_up,
+			.send_delay_ns = opt.send_delay};
 		e = member_run(&how, why);
 	}
 	identity_peer_release(&identity);
