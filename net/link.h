@@ -44,6 +44,8 @@ struct link_config {
 	uint32_t messages_per_s, messages_burst; /* taken from one peer, chunks not counted */
 	uint32_t connections_most;               /* coordinator: TCP connections at once */
 	uint64_t receive_most;                   /* bytes of objects being received, all peers */
+	double send_bytes_per_s;                 /* most that is sent, on average; 0: no limit */
+	uint64_t send_delay_ns;                  /* what is sent is held back so long */
 	struct transfer_limits transfer;
 	struct transfer_kind kinds[TRANSFER_KINDS]; /* what is accepted here, with largest sizes */
 	size_t n_kinds;

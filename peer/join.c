@@ -18,12 +18,11 @@ static struct {
 	const char *dir, *name, *backend, *listen;
 	int64_t threads, windows;
 	double share;
-	uint64_t memory, give;
+	uint64_t memory, max_up, send_delay, give;
 } opt;
 
-static const struct option_row rows[] = {
-	{"dir", OPTION_text, &opt.dir, "shoal", 0, 0,
-		"this peer's folder: keys, data, saved states"},
+static const struct option_row rows[] = {{"dir", OPTION_text, &opt.dir, "shoal", 0, 0,
+						 "this peer's folder: keys, data, saved states"},
 	{"name", OPTION_text, &opt.name, NULL, 0, 0,
 		"what to be called on the page; usual: the machine's name"},
 	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0,
@@ -36,12 +35,10 @@ static const struct option_row rows[] = {
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
-	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
-		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
-		"off"},
-	{"give", OPTION_rate, &opt.give, "30M", GIVE_RATE_LEAST, 1e12,
-		"with --listen: most bits a second for them, as in 30M"},
-};
+	.max_up = opt.max_up, .send_delay_ns = opt.send_delay, .listen = opt.listen,
+	.give = opt.give / 8};
+}
+;
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static const char about[] =
@@ -131,6 +128,8 @@ static enum err take_part(char *word, struct why *why)
 			.share = opt.share,
 			.memory = opt.memory,
 			.windows = (uint64_t)opt.windows,
+			.max_up = opt.max_up,
+			.send_delay_ns = opt.send_delay,
 			.listen = opt.listen,
 			.give = opt.give / 8};
 		e = member_run(&how, why);

@@ -85,6 +85,8 @@ static void on_started(struct member *m, const struct worker_result *r)
 	memcpy(how.public_key, m->config->identity->curve.public_key, sizeof how.public_key);
 	memcpy(how.secret_key, m->config->identity->curve.secret_key, sizeof how.secret_key);
 	how.events = m->mail;
+	how.send_bytes_per_s = (double)m->config->max_up / 8;
+	how.send_delay_ns = m->config->send_delay_ns;
 	how.retry_most_ns = MEMBER_RETRY_MOST;
 	rng_secret(&how.seed, sizeof how.seed);
 	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};

@@ -32,7 +32,8 @@
 #include "tests/help_bench.h"
 
 #define REPEATS_MOST 3
-#define WARM 2      /* rounds before those that count */
+/* Rounds before those that count: the first ones list what was trained on before. */
+#define WARM 4
 #define KILL_S 15.0 /* from one kill to the next */
 #define DOWN_S 2.0
 #define LIMIT_S 120.0 /* for anything to begin */
@@ -45,12 +46,13 @@ static bool is_short;
 #define SEQ 64
 /* 9.93 million parameters: 3.18 s at 100 Mbit/s. */
 static const char *const model[] = {"model.layers=8", "model.width=320", "model.heads=5",
-	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1", NULL};
+	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1",
+	"round.snapshot_every=5", NULL};
 static const char *const model_waits[] = {"model.layers=8", "model.width=320", "model.heads=5",
 	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1",
-	"round.overlap=false", NULL};
-static const double equal[PEERS] = {0.08, 0.08, 0.08, 0.08};
-static const double unequal[PEERS] = {0.04, 0.08, 0.16, 0.16};
+	"round.snapshot_every=5", "round.overlap=false", NULL};
+static const double equal[PEERS] = {0.05, 0.05, 0.05, 0.05};
+static const double unequal[PEERS] = {0.025, 0.05, 0.1, 0.1};
 
 static void prepare(struct help_bed_run *r, const char *name, const char *spec, const double *share)
 {
@@ -164,7 +166,7 @@ static void beside(struct help_bed_run *alone, struct help_bed_run *const *runs,
 	help_bed_wait("trainers alone begin", LIMIT_S, steps_warm, alone);
 	for (size_t i = 0; i < n; i++)
 		help_bed_wait("runs begin", LIMIT_S, rounds_warm, runs[i]);
-	help_bed_wait("the same trainers, alone and in runs", is_short ? 10 : 40, NULL, NULL);
+	help_bed_wait("the same trainers, alone and in runs", is_short ? 10 : 50, NULL, NULL);
 }
 
 static void utilisation(struct figures *f)
@@ -300,9 +302,9 @@ int main(void)
 	is_short = getenv("SHORT") && getenv("SHORT")[0] == '1';
 	f.all = json_pack(
 		"{s:b, s:i}", "short", is_short, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN));
-	help_bed_plan((wanted("utilisation") ? is_short ? 120 : 690 : 0) +
+	help_bed_plan((wanted("utilisation") ? is_short ? 90 : 480 : 0) +
 		      (wanted("goodput") ? is_short ? 70 : 200 : 0) +
-		      (wanted("loss") ? is_short ? 90 : 240 : 0));
+		      (wanted("loss") ? is_short ? 150 : 330 : 0));
 	if (wanted("utilisation"))
 		utilisation(&f);
 	if (wanted("goodput"))

@@ -70,6 +70,39 @@ static void a_bed_gives_what_it_promises(void **state)
 	PROC_RUN(1, 20, SCRIPT, "nodes");
 }
 
+static int without_namespaces(void **state)
+{
+	(void)state;
+	return setenv("WAN_PLAIN", "1", 1);
+}
+
+static int clean_up_plain(void **state)
+{
+	int failed = clean_up(state);
+	return unsetenv("WAN_PLAIN") || failed;
+}
+
+static void without_namespaces_peers_send_slowly(void **state)
+{
+	(void)state;
+	struct proc *p = PROC_RUN(77, 20, SCRIPT, "allowed");
+	p = PROC_RUN(0, 20, SCRIPT, "up",
+		file_of("node coordinator x\nnode p1 y up=8 down=16\nlink x y delay=15\n"));
+	assert_non_null(strstr(proc_err(p), "only what peers send is slowed"));
+	PROC_RUN(1, 20, SCRIPT, "up", "home");
+	p = PROC_RUN(
+		0, 20, SCRIPT, "run", "p1", proc_program("shoal-peer"), "join", "--print-config");
+	proc_line(p, "max-up = 8M", 1);
+	proc_line(p, "send-delay = 30ms", 1);
+	p = PROC_RUN(0, 20, SCRIPT, "run", "coordinator", "env");
+	assert_null(strstr(proc_out(p), "SHOAL_MAX_UP"));
+	p = PROC_RUN(0, 20, SCRIPT, "address", "p1");
+	proc_line(p, "127.0.0.1", 1);
+	PROC_RUN(1, 20, SCRIPT, "tell", "cut", "p1");
+	PROC_RUN(0, 20, SCRIPT, "down");
+	PROC_RUN(1, 20, SCRIPT, "nodes");
+}
+
 int main(void)
 {
 	char name[32];
@@ -78,6 +111,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(mistakes_are_named, proc_teardown),
 		cmocka_unit_test_teardown(a_bed_gives_what_it_promises, clean_up),
+		cmocka_unit_test_setup_teardown(
+			without_namespaces_peers_send_slowly, without_namespaces, clean_up_plain),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,24 @@ static void the_last_answer_leaves_before_the_end(void **state)
 	help_net_expect(&peer, LINK_delivered);
 }
 
+static void what_is_sent_through_a_slow_line_arrives(void **state)
+{
+	(void)state;
+	peer.config.send_bytes_per_s = 20e6;
+	peer.config.send_delay_ns = 30 * CLOCK_MS;
+	join();
+	struct shared *s = help_net_bytes(9, 3u << 20);
+	help_net_push(&peer, coordinator.keys.public_key, s);
+	shared_drop(s);
+	struct link_event *e = help_net_wait(&coordinator, LINK_object);
+	assert_true(e->taken_ns >= 3 * CLOCK_SECOND / 25); // less one chunk, which is there first
+	link_answer(coordinator.link, e->key, e->ref, ERR_OK, NULL);
+	link_event_free(e);
+	e = help_net_wait(&peer, LINK_delivered);
+	assert_true(!e->rtt_ns || e->rtt_ns >= 30 * CLOCK_MS);
+	link_event_free(e);
+}
+
 static void a_wrong_server_key_is_named(void **state)
 {
 	(void)state;
@@ -515,6 +533,7 @@ int main(void)
 		T(greeting_heartbeats_messages_and_goodbye),
 		T(the_last_word_leaves_before_the_end),
 		T(the_last_answer_leaves_before_the_end),
+		T(what_is_sent_through_a_slow_line_arrives),
 		T(a_wrong_server_key_is_named),
 		T(a_key_not_on_the_roster_waits_until_it_is),
 		T(a_coordinator_that_is_not_there_is_named),

@@ -35,6 +35,29 @@ static int run_nodes(int argc, char **argv)
 	return PROGRAM_ok;
 }
 
+/* path FILE NODE: options of shoal-peer join with which a node sends as over its way to the
+ * coordinator, where there are no namespaces.  Both ways' delay is put on the one that is slowed.
+ */
+static int run_path(int argc, char **argv)
+{
+	struct topology t;
+	struct why why;
+	if (argc != 3)
+		return wrong_words(argv[0]);
+	if (topology_read(argv[1], &t, &why))
+		return program_fail(PROGRAM, argv[0], &why);
+	size_t from = topology_find(&t, argv[2]), to = topology_find(&t, "coordinator");
+	if (from >= t.n_nodes) {
+		err_why(&why, ERR_missing, "there is no node %s", argv[2]);
+		return program_fail(PROGRAM, argv[0], &why);
+	}
+	if (from == to)
+		return PROGRAM_ok;
+	struct topology_path p = topology_path(&t, from, to);
+	printf("SHOAL_MAX_UP=%.0f SHOAL_SEND_DELAY=%.0fms\n", p.up * 1e6, 2 * p.delay);
+	return PROGRAM_ok;
+}
+
 /* run FILE PREFIX SOCKET */
 static int run_run(int argc, char **argv)
 {
@@ -155,6 +178,8 @@ int main(int argc, char **argv)
 	static const struct program_command commands[] = {
 		{"nodes", "FILE", "checks a topology; name, address, site and speed of its nodes",
 			run_nodes},
+		{"path", "FILE NODE",
+			"the environment that makes a peer send as slowly as that node", run_path},
 		{"run", "FILE PREFIX SOCKET", "carries packets between the namespaces PREFIX-NODE",
 			run_run},
 		{"tell", "SOCKET WORD...", "changes a bed that runs: node, link, cut, heal; stats",

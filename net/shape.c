@@ -1,0 +1,75 @@
+#include "net/shape.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include <stdlib.h>
+
+#define AHEAD (CLOCK_SECOND / 4) // of the line: what waits in here cannot be overtaken
+#define OVERHEAD 64              // bytes that a message has around its payload, about
+
+struct waiting {
+	struct waiting *after;
+	uint64_t due_ns;
+	struct shape_item item;
+};
+
+struct shape {
+	double bytes_per_s;
+	uint64_t delay_ns;
+	uint64_t free_ns; // when the last byte of what was put has been sent
+	struct waiting *first, **end;
+};
+
+struct shape *shape_new(double bytes_per_s, uint64_t delay_ns)
+{
+	struct shape *s = alloc_must_zero(1, sizeof *s);
+	s->bytes_per_s = bytes_per_s;
+	s->delay_ns = delay_ns;
+	s->end = &s->first;
+	return s;
+}
+
+void shape_free(struct shape *s)
+{
+	struct shape_item item;
+	while (s && shape_take(s, UINT64_MAX, &item))
+		shared_drop(item.out.bytes);
+	free(s);
+}
+
+bool shape_put(struct shape *s, const struct shape_item *item, uint64_t now_ns)
+{
+	// Messages without bytes are few, and nobody repeats them: they are always taken.
+	if (item->out.bytes && s->free_ns > now_ns + AHEAD)
+		return false;
+	struct waiting *w = alloc_must_zero(1, sizeof *w);
+	uint64_t start = s->free_ns > now_ns ? s->free_ns : now_ns;
+	double took = 0;
+	if (s->bytes_per_s > 0)
+		took = (double)(item->out.len + OVERHEAD) / s->bytes_per_s * (double)CLOCK_SECOND;
+	s->free_ns = start + (uint64_t)took;
+	w->due_ns = s->free_ns + s->delay_ns;
+	w->item = *item;
+	if (item->out.bytes)
+		shared_hold(item->out.bytes);
+	*s->end = w;
+	s->end = &w->after;
+	return true;
+}
+
+bool shape_take(struct shape *s, uint64_t now_ns, struct shape_item *out)
+{
+	struct waiting *w = s->first;
+	if (!w || w->due_ns > now_ns)
+		return false;
+	s->first = w->after;
+	if (!s->first)
+		s->end = &s->first;
+	*out = w->item;
+	free(w);
+	return true;
+}
+
+uint64_t shape_due(const struct shape *s)
+{
+	return s->first ? s->first->due_ns : UINT64_MAX;
+}

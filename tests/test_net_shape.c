@@ -1,0 +1,90 @@
+/* A slow line: rate, delay and order of what goes through, and that chunks do not pile up in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "net/shape.h"
+
+#define CHUNK 100000u
+
+static bool put(struct shape *s, struct shared *bytes, uint32_t conn, uint64_t now_ns)
+{
+	struct shape_item i = {.conn = conn};
+	i.out.bytes = bytes;
+	i.out.len = bytes ? shared_len(bytes) : 0;
+	return shape_put(s, &i, now_ns);
+}
+
+static struct shared *chunk(void)
+{
+	return shared_new(alloc_must_zero(1, CHUNK), CHUNK);
+}
+
+static void what_is_sent_arrives_at_the_rate_and_in_order(void **state)
+{
+	(void)state;
+	struct shape *s = shape_new(1e6, 150 * CLOCK_MS); // a chunk takes 100 ms
+	struct shared *bytes = chunk();
+	struct shape_item got;
+	uint64_t now = CLOCK_SECOND, first = 0, last = 0;
+	uint32_t sent = 0, arrived = 0;
+	for (; arrived < 50; now += CLOCK_MS) {
+		sent += sent < 50 && put(s, bytes, sent, now);
+		for (; shape_take(s, now, &got); last = now) {
+			first = first ? first : now;
+			assert_int_equal(got.conn, arrived++);
+			assert_ptr_equal(got.out.bytes, bytes);
+			shared_drop(got.out.bytes);
+		}
+	}
+	assert_in_range(first - CLOCK_SECOND, 250 * CLOCK_MS, 252 * CLOCK_MS);
+	assert_in_range(last - first, 4900 * CLOCK_MS, 4950 * CLOCK_MS);
+	shared_drop(bytes);
+	shape_free(s);
+}
+
+static void a_busy_line_takes_no_chunk_but_every_word(void **state)
+{
+	(void)state;
+	struct shape *s = shape_new(1e6, 0);
+	struct shared *bytes = chunk();
+	int chunks = 0;
+	while (chunks < 100 && put(s, bytes, 0, 1))
+		chunks++;
+	assert_int_equal(chunks, 3); // a quarter of a second, and the one that goes beyond
+	assert_true(put(s, NULL, 7, 1));
+	assert_false(put(s, bytes, 0, 1));
+	assert_true(put(s, bytes, 0, 1 + CLOCK_SECOND / 10));
+	shared_drop(bytes);
+	shape_free(s); // with what waits
+}
+
+static void without_a_rate_there_is_only_the_delay(void **state)
+{
+	(void)state;
+	struct shape *s = shape_new(0, 40 * CLOCK_MS);
+	struct shape_item got;
+	assert_int_equal(shape_due(s), UINT64_MAX);
+	assert_true(put(s, NULL, 1, 5));
+	assert_int_equal(shape_due(s), 5 + 40 * CLOCK_MS);
+	assert_false(shape_take(s, 4 + 40 * CLOCK_MS, &got));
+	assert_true(shape_take(s, 5 + 40 * CLOCK_MS, &got));
+	assert_true(put(s, NULL, 2, 6)); // after it was empty
+	assert_true(shape_take(s, CLOCK_SECOND, &got));
+	assert_int_equal(got.conn, 2);
+	shape_free(s);
+	shape_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_sent_arrives_at_the_rate_and_in_order),
+		cmocka_unit_test(a_busy_line_takes_no_chunk_but_every_word),
+		cmocka_unit_test(without_a_rate_there_is_only_the_delay),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
