@@ -21,8 +21,9 @@ static struct {
 	uint64_t memory, max_up, send_delay, give;
 } opt;
 
-static const struct option_row rows[] = {{"dir", OPTION_text, &opt.dir, "shoal", 0, 0,
-						 "this peer's folder: keys, data, saved states"},
+static const struct option_row rows[] = {
+	{"dir", OPTION_text, &opt.dir, "shoal", 0, 0,
+		"this peer's folder: keys, data, saved states"},
 	{"name", OPTION_text, &opt.name, NULL, 0, 0,
 		"what to be called on the page; usual: the machine's name"},
 	{"backend", OPTION_text, &opt.backend, "cpu", 0, 0,
@@ -35,10 +36,16 @@ static const struct option_row rows[] = {{"dir", OPTION_text, &opt.dir, "shoal",
 		"most memory to take, as in 6G; 0: what the machine has left"},
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9,
 		"validation windows to look at when asked; 0: all"},
-	.max_up = opt.max_up, .send_delay_ns = opt.send_delay, .listen = opt.listen,
-	.give = opt.give / 8};
-}
-;
+	{"max-up", OPTION_rate, &opt.max_up, "0", 0, 0,
+		"most to send per second, as in 8M (bits); 0: what the network takes"},
+	{"send-delay", OPTION_seconds, &opt.send_delay, "0", 0, 10,
+		"for tests of far links: what is sent leaves so much later"},
+	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
+		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
+		"off"},
+	{"give", OPTION_rate, &opt.give, "30M", GIVE_RATE_LEAST, 1e12,
+		"with --listen: most bits a second for them, as in 30M"},
+};
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static const char about[] =
