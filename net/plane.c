@@ -6,7 +6,7 @@
 #include "net/guard.h"
 #include "net/keytable.h"
 #include "net/session.h"
-#include "net/shape.h"
+#include "net/slowline.h"
 #include "net/zap.h"
 #include "net/zsock.h"
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct plane {
 	struct zap *zap; // these three: coordinator
 	struct zsock server;
 	struct guard *guard;
-	struct shape *shape; // where what is sent is slowed down
+	struct slowline *line; // where what is sent is slowed down
 	uint16_t port;
 	struct session_world world;
 	struct link_counters counters;
@@ -116,18 +116,18 @@ static enum err send_now(
 static enum err send_out(void *arg, const uint8_t *key, uint32_t conn, const struct transfer_out *t)
 {
 	struct plane *p = arg;
-	if (!p->shape)
+	if (!p->line)
 		return send_now(p, key, conn, t);
-	struct shape_item item = {.conn = conn, .out = *t};
+	struct slowline_item item = {.conn = conn, .out = *t};
 	memcpy(item.key, key, LINK_KEY);
-	return shape_put(p->shape, &item, p->now_ns) ? ERR_OK : ERR_busy;
+	return slowline_put(p->line, &item, p->now_ns) ? ERR_OK : ERR_busy;
 }
 
 /* What has gone through the slow line by this time. */
-static void send_shaped(struct plane *p, uint64_t upto_ns)
+static void send_due(struct plane *p, uint64_t upto_ns)
 {
-	struct shape_item item;
-	while (p->shape && shape_take(p->shape, upto_ns, &item)) {
+	struct slowline_item item;
+	while (p->line && slowline_take(p->line, upto_ns, &item)) {
 		// What has no connection any more is lost, as on any line.
 		(void)!send_now(p, item.key, item.conn, &item.out);
 		shared_drop(item.out.bytes);
@@ -278,9 +278,10 @@ void plane_wait(struct plane *p, int fd)
 	int n = 0;
 	uint64_t now = clock_now_ns(), due = p->ticked_ns + p->tick_ns;
 	long ms = now < due ? (long)((due - now) / CLOCK_MS) + 1 : 0;
-	if (p->shape && shape_due(p->shape) < now + (uint64_t)ms * CLOCK_MS)
-		ms = shape_due(p->shape) > now ? (long)((shape_due(p->shape) - now) / CLOCK_MS) + 1
-					       : 0;
+	if (p->line && slowline_due(p->line) < now + (uint64_t)ms * CLOCK_MS)
+		ms = slowline_due(p->line) > now
+			     ? (long)((slowline_due(p->line) - now) / CLOCK_MS) + 1
+			     : 0;
 	else if (p->queue_full && ms > 1)
 		ms = 1; // a ROUTER does not say which of its queues has room again
 	p->items[n++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
@@ -345,7 +346,7 @@ void plane_turn(struct plane *p)
 	}
 	if (p->now_ns - p->ticked_ns >= p->tick_ns)
 		tick(p);
-	send_shaped(p, p->now_ns);
+	send_due(p, p->now_ns);
 	if (p->dirty)
 		pump(p);
 }
@@ -384,7 +385,7 @@ enum err plane_new(const struct link_config *config, struct plane **out, struct 
 	p->tick_ns = p->tick_ns < TICK_LEAST ? TICK_LEAST : p->tick_ns;
 	p->now_ns = clock_now_ns();
 	if (config->send_bytes_per_s > 0 || config->send_delay_ns)
-		p->shape = shape_new(config->send_bytes_per_s, config->send_delay_ns);
+		p->line = slowline_new(config->send_bytes_per_s, config->send_delay_ns);
 	p->items = alloc_must_zero(FIXED_ITEMS, sizeof *p->items);
 	p->context = zmq_ctx_new();
 	enum err err = ERR_OK;
@@ -405,8 +406,8 @@ void plane_free(struct plane *p)
 {
 	if (!p)
 		return;
-	send_shaped(p, UINT64_MAX); // a last word is not held back
-	shape_free(p->shape);
+	send_due(p, UINT64_MAX); // a last word is not held back
+	slowline_free(p->line);
 	while (p->entries.n)
 		forget(p, entry_at(p, p->entries.n - 1));
 	zsock_close(&p->server, p->config->linger_ns);

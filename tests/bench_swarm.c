@@ -7,8 +7,8 @@
  *   longer than 100 Mbit/s need for the parameters as float32; equal peers, with and without
  *   overlap, and 1 : 2 : 4 : 4.  Medians.
  * - join_rounds: how many rounds end without a newcomer after its start.
- * - goodput: of eight peers, one of which is killed every 15 s and comes back after 2 s, over the
- *   same eight undisturbed at the same time.
+ * - goodput: of eight peers on `home`, one of which is killed every 15 s and comes back after 2 s,
+ * over the same eight undisturbed at the same time.
  * - vs_allreduce: tests/help_bed_loss.h.
  *
  * Two cores are too few for four trainers at full speed and the codec of all of them: --cpu-share
@@ -214,7 +214,7 @@ static void crew_start(struct help_bed_run *r, const char *bed, const char *name
 	*r = (struct help_bed_run){.bed = bed, .name = name, .spec = spec, .n_peers = CREW};
 	for (int i = 0; i < CREW; i++)
 		r->share[i] = 0.05;
-	help_bed_up(bed, "continents");
+	help_bed_up(bed, "home");
 	help_bed_run_start(r);
 }
 

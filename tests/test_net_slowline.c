@@ -6,16 +6,16 @@
 #include <cmocka.h>
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "net/shape.h"
+#include "net/slowline.h"
 
 #define CHUNK 100000u
 
-static bool put(struct shape *s, struct shared *bytes, uint32_t conn, uint64_t now_ns)
+static bool put(struct slowline *s, struct shared *bytes, uint32_t conn, uint64_t now_ns)
 {
-	struct shape_item i = {.conn = conn};
+	struct slowline_item i = {.conn = conn};
 	i.out.bytes = bytes;
 	i.out.len = bytes ? shared_len(bytes) : 0;
-	return shape_put(s, &i, now_ns);
+	return slowline_put(s, &i, now_ns);
 }
 
 static struct shared *chunk(void)
@@ -26,14 +26,14 @@ static struct shared *chunk(void)
 static void what_is_sent_arrives_at_the_rate_and_in_order(void **state)
 {
 	(void)state;
-	struct shape *s = shape_new(1e6, 150 * CLOCK_MS); // a chunk takes 100 ms
+	struct slowline *s = slowline_new(1e6, 150 * CLOCK_MS); // a chunk takes 100 ms
 	struct shared *bytes = chunk();
-	struct shape_item got;
+	struct slowline_item got;
 	uint64_t now = CLOCK_SECOND, first = 0, last = 0;
 	uint32_t sent = 0, arrived = 0;
 	for (; arrived < 50; now += CLOCK_MS) {
 		sent += sent < 50 && put(s, bytes, sent, now);
-		for (; shape_take(s, now, &got); last = now) {
+		for (; slowline_take(s, now, &got); last = now) {
 			first = first ? first : now;
 			assert_int_equal(got.conn, arrived++);
 			assert_ptr_equal(got.out.bytes, bytes);
@@ -43,13 +43,13 @@ static void what_is_sent_arrives_at_the_rate_and_in_order(void **state)
 	assert_in_range(first - CLOCK_SECOND, 250 * CLOCK_MS, 252 * CLOCK_MS);
 	assert_in_range(last - first, 4900 * CLOCK_MS, 4950 * CLOCK_MS);
 	shared_drop(bytes);
-	shape_free(s);
+	slowline_free(s);
 }
 
 static void a_busy_line_takes_no_chunk_but_every_word(void **state)
 {
 	(void)state;
-	struct shape *s = shape_new(1e6, 0);
+	struct slowline *s = slowline_new(1e6, 0);
 	struct shared *bytes = chunk();
 	int chunks = 0;
 	while (chunks < 100 && put(s, bytes, 0, 1))
@@ -59,24 +59,24 @@ static void a_busy_line_takes_no_chunk_but_every_word(void **state)
 	assert_false(put(s, bytes, 0, 1));
 	assert_true(put(s, bytes, 0, 1 + CLOCK_SECOND / 10));
 	shared_drop(bytes);
-	shape_free(s); // with what waits
+	slowline_free(s); // with what waits
 }
 
 static void without_a_rate_there_is_only_the_delay(void **state)
 {
 	(void)state;
-	struct shape *s = shape_new(0, 40 * CLOCK_MS);
-	struct shape_item got;
-	assert_int_equal(shape_due(s), UINT64_MAX);
+	struct slowline *s = slowline_new(0, 40 * CLOCK_MS);
+	struct slowline_item got;
+	assert_int_equal(slowline_due(s), UINT64_MAX);
 	assert_true(put(s, NULL, 1, 5));
-	assert_int_equal(shape_due(s), 5 + 40 * CLOCK_MS);
-	assert_false(shape_take(s, 4 + 40 * CLOCK_MS, &got));
-	assert_true(shape_take(s, 5 + 40 * CLOCK_MS, &got));
+	assert_int_equal(slowline_due(s), 5 + 40 * CLOCK_MS);
+	assert_false(slowline_take(s, 4 + 40 * CLOCK_MS, &got));
+	assert_true(slowline_take(s, 5 + 40 * CLOCK_MS, &got));
 	assert_true(put(s, NULL, 2, 6)); // after it was empty
-	assert_true(shape_take(s, CLOCK_SECOND, &got));
+	assert_true(slowline_take(s, CLOCK_SECOND, &got));
 	assert_int_equal(got.conn, 2);
-	shape_free(s);
-	shape_free(NULL);
+	slowline_free(s);
+	slowline_free(NULL);
 }
 
 int main(void)

@@ -3,30 +3,31 @@
  * goes through it when a volunteer limits what is sent, or a test wants a far link without
  * emulating one. First in, first out.  Decides with the times that it is given and reads no clock.
  */
-#ifndef NET_SHAPE_H
-#define NET_SHAPE_H
+#ifndef NET_SLOWLINE_H
+#define NET_SLOWLINE_H
 #include <stdbool.h>
 #include <stdint.h>
 #include "net/link_event.h"
 #include "net/transfer.h"
 
-struct shape;
+struct slowline;
 
-struct shape_item {
+struct slowline_item {
 	uint8_t key[LINK_KEY];
 	uint32_t conn;
 	struct transfer_out out; /* with a reference of its own to out.bytes, if there are any */
 };
 
 /* bytes_per_s 0: any number. */
-struct shape *shape_new(double bytes_per_s, uint64_t delay_ns);
-void shape_free(struct shape *s);
+struct slowline *slowline_new(double bytes_per_s, uint64_t delay_ns);
+void slowline_free(struct slowline *s);
 /* Takes a copy of the item and a reference to its bytes.  false, and nothing is taken: it has
- * bytes, and what was put before keeps the line busy for a while yet; after a shape_take there may
- * be room. */
-bool shape_put(struct shape *s, const struct shape_item *item, uint64_t now_ns);
+ * bytes, and what was put before keeps the line busy for a while yet; after a slowline_take there
+ * may be room. */
+bool slowline_put(struct slowline *s, const struct slowline_item *item, uint64_t now_ns);
 /* The next item that has arrived by now_ns; the caller drops its reference. */
-bool shape_take(struct shape *s, uint64_t now_ns, struct shape_item *out);
-uint64_t shape_due(const struct shape *s); /* when the next one arrives; UINT64_MAX when empty */
+bool slowline_take(struct slowline *s, uint64_t now_ns, struct slowline_item *out);
+uint64_t slowline_due(
+	const struct slowline *s); /* when the next one arrives; UINT64_MAX when empty */
 
 #endif

@@ -1,4 +1,4 @@
-#include "net/shape.h"
+#include "net/slowline.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include <stdlib.h>
@@ -9,34 +9,34 @@
 struct waiting {
 	struct waiting *after;
 	uint64_t due_ns;
-	struct shape_item item;
+	struct slowline_item item;
 };
 
-struct shape {
+struct slowline {
 	double bytes_per_s;
 	uint64_t delay_ns;
 	uint64_t free_ns; // when the last byte of what was put has been sent
 	struct waiting *first, **end;
 };
 
-struct shape *shape_new(double bytes_per_s, uint64_t delay_ns)
+struct slowline *slowline_new(double bytes_per_s, uint64_t delay_ns)
 {
-	struct shape *s = alloc_must_zero(1, sizeof *s);
+	struct slowline *s = alloc_must_zero(1, sizeof *s);
 	s->bytes_per_s = bytes_per_s;
 	s->delay_ns = delay_ns;
 	s->end = &s->first;
 	return s;
 }
 
-void shape_free(struct shape *s)
+void slowline_free(struct slowline *s)
 {
-	struct shape_item item;
-	while (s && shape_take(s, UINT64_MAX, &item))
+	struct slowline_item item;
+	while (s && slowline_take(s, UINT64_MAX, &item))
 		shared_drop(item.out.bytes);
 	free(s);
 }
 
-bool shape_put(struct shape *s, const struct shape_item *item, uint64_t now_ns)
+bool slowline_put(struct slowline *s, const struct slowline_item *item, uint64_t now_ns)
 {
 	// Messages without bytes are few, and nobody repeats them: they are always taken.
 	if (item->out.bytes && s->free_ns > now_ns + AHEAD)
@@ -56,7 +56,7 @@ bool shape_put(struct shape *s, const struct shape_item *item, uint64_t now_ns)
 	return true;
 }
 
-bool shape_take(struct shape *s, uint64_t now_ns, struct shape_item *out)
+bool slowline_take(struct slowline *s, uint64_t now_ns, struct slowline_item *out)
 {
 	struct waiting *w = s->first;
 	if (!w || w->due_ns > now_ns)
@@ -69,7 +69,7 @@ bool shape_take(struct shape *s, uint64_t now_ns, struct shape_item *out)
 	return true;
 }
 
-uint64_t shape_due(const struct shape *s)
+uint64_t slowline_due(const struct slowline *s)
 {
 	return s->first ? s->first->due_ns : UINT64_MAX;
 }
