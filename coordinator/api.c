@@ -10,6 +10,7 @@
 #include "coordinator/assets.h"
 #include "coordinator/feed.h"
 #include "coordinator/hub.h"
+#include "coordinator/piecelist.h"
 #include "net/https_reply.h"
 #include "net/signed.h"
 
@@ -71,6 +72,10 @@ static void get_state(void *arg, struct https_request *r)
 		(json_int_t)s.sequence, "head", at, "blob", blob, "bytes", (json_int_t)s.bytes,
 		"head", "sequence", (json_int_t)head.sequence, "round", (json_int_t)head.round,
 		"hash", hash, "link_port", (int)link_port(h->link));
+	char *pieces = piecelist_read(h->config.dir, s.round, s.bytes);
+	if (pieces) /* else it is fetched whole */
+		json_object_set_new(body, "pieces", json_string(pieces));
+	free(pieces);
 	char *text = signed_make("state", body, h->run.keys.run);
 	json_decref(body);
 	reply_text(r, text);

@@ -10,6 +10,7 @@
 #include "net/signed.h"
 
 #define BODY_MOST 8192
+#define GIVERS_MOST 16u /* told to one member at once */
 
 struct request {
 	struct members_new who;
@@ -105,6 +106,24 @@ static enum err take_in(struct hub *h, const struct request *q, uint32_t *number
 	return ERR_OK;
 }
 
+/* Members that give to others, for members only; another one is first each time, so that they share
+ * the work. */
+static json_t *givers(struct hub *h, uint32_t number)
+{
+	json_t *list = json_array();
+	const uint32_t end = members_end(h->run.members), first = h->givers_told++;
+	for (uint32_t i = 0; i < end && json_array_size(list) < GIVERS_MOST; i++) {
+		const uint32_t n = (first + i) % end;
+		if (n >= h->n_members || n == number)
+			continue;
+		const struct hub_member *m = &h->members[n];
+		if (m->linked && m->address[0])
+			json_array_append_new(list,
+				json_pack("{s:i, s:s}", "member", (int)n, "address", m->address));
+	}
+	return list;
+}
+
 void api_join(void *hub, struct https_request *r)
 {
 	struct hub *h = hub;
@@ -122,6 +141,6 @@ void api_join(void *hub, struct https_request *r)
 		https_reply_error(r, 0, &why);
 		return;
 	}
-	https_reply_json(r, json_pack("{s:i, s:i}", "number", (int)number, "link_port",
-				    (int)link_port(h->link)));
+	https_reply_json(r, json_pack("{s:i, s:i, s:o}", "number", (int)number, "link_port",
+				    (int)link_port(h->link), "givers", givers(h, number)));
 }

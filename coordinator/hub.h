@@ -14,6 +14,7 @@
 #include "coordinator/rounds.h"
 #include "coordinator/run.h"
 #include "model/manifest.h"
+#include "net/address.h"
 #include "net/link.h"
 
 struct event;
@@ -27,7 +28,8 @@ struct hub_member {
 	bool linked, changed; /* changed: pages have not heard of it */
 	uint64_t instance;
 	char version[STORE_NAME];
-	uint64_t sequence; /* of the ledger entry that its replica stands at */
+	char address[ADDRESS_MAX]; /* where it gives to other peers; empty: it does not */
+	uint64_t sequence;         /* of the ledger entry that its replica stands at */
 	shoal_heartbeat told;
 	/* overlap: seconds from its last cut of each fragment until it joined the update; 0: none
 	 */
@@ -93,10 +95,11 @@ struct hub {
 	struct store_round_sum sum; /* of all rounds */
 	struct hub_pace pace[HUB_PACE];
 	uint32_t n_pace;
-	uint64_t refusals; /* all, ever */
-	uint64_t diverged; /* reports of another state than ours */
-	bool snapshot_due; /* one is being written */
-	bool ended;        /* the machine has finished */
+	uint64_t refusals;    /* all, ever */
+	uint32_t givers_told; /* how often members were told who gives */
+	uint64_t diverged;    /* reports of another state than ours */
+	bool snapshot_due;    /* one is being written */
+	bool ended;           /* the machine has finished */
 	uint64_t ended_ns;
 	bool told_outcome;             /* the last line is printed */
 	bool gate_fails;               /* the last contribution could not be stored */

@@ -218,6 +218,8 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	m->heard_ns = now;
 	m->told = (shoal_heartbeat){0};
 	memcpy(m->version, hello->version, strnlen(hello->version, sizeof m->version - 1));
+	snprintf(m->address, sizeof m->address, "%s",
+		address_ok(hello->address) ? hello->address : "");
 	log_at(coord, 2, "member %u (%s) is linked, at ledger entry %llu of %llu", number,
 		members_at(h->run.members, number)->name, (unsigned long long)hello->sequence,
 		(unsigned long long)newest);

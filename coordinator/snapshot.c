@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/log.h"
+#include "coordinator/piecelist.h"
 #include "model/statefile.h"
 
 static enum err add_shards(const struct snapshot *s, struct statefile_out *out, struct why *why)
@@ -61,6 +62,8 @@ enum err snapshot_make(
 	free(path);
 	if (!err)
 		snapshot_link(s->blobs, s->link_dir, blob, s->head.round);
+	if (!err)
+		piecelist_write(s->blobs, s->link_dir, blob, s->head.round);
 	return err;
 }
 
@@ -87,6 +90,7 @@ void snapshot_unlink(const char *dir, uint64_t round)
 	char *path = snapshot_path(dir, round);
 	unlink(path);
 	free(path);
+	piecelist_remove(dir, round);
 }
 
 void snapshot_sweep(const char *dir, const uint64_t *rounds, size_t n)

@@ -154,6 +154,8 @@ json_t *view_peer(const struct hub *h, uint32_t number, const struct store_refus
 	put(doc, "sequence", count(m->sequence));
 	put(doc, "bytes_up", count(m->bytes_up));
 	put(doc, "bytes_down", count(m->bytes_down));
+	put(doc, "bytes_given", count(m->told.given));
+	put(doc, "bytes_taken", count(m->told.taken));
 	put(doc, "refusals", count(m->refusals));
 	put(doc, "last_refusal", last_refusal ? view_refusal(last_refusal) : json_null());
 	return doc;

@@ -40,7 +40,8 @@ struct call {
 	struct https_client_sink *sink; // NULL: into body
 	bool sinking;                   // its first bytes have come
 	uint64_t skip;                  // bytes that a server without Range sends again
-	bool enough;                    // what went wrong is told, the rest is not wanted
+	bool whole;                     // of the sink, though a part was asked for
+	bool enough;                    // what is wanted is there, the rest is not
 	struct hash *spki;              // NULL, or to be set to the server's key
 	struct why *why;
 	enum err failed; // in a callback, which has set why
@@ -108,14 +109,20 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return cancel && atomic_load(cancel);
 }
 
+static uint64_t stop_of(const struct https_client_sink *s)
+{
+	return s->stop ? s->stop : s->size;
+}
+
 /* Whether what begins to come is as long as it must be. */
 static enum err sink_begin(struct call *k)
 {
 	curl_off_t length = -1;
 	k->sinking = true;
-	k->skip = status_of(k) == 206 ? 0 : k->sink->have;
+	k->whole = status_of(k) != 206;
+	k->skip = k->whole ? k->sink->have : 0;
 	curl_easy_getinfo(k->client->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-	uint64_t expected = k->sink->size - k->sink->have + k->skip;
+	uint64_t expected = k->whole ? k->sink->size : stop_of(k->sink) - k->sink->have;
 	if (length < 0 || (uint64_t)length == expected)
 		return ERR_OK;
 	return err_why(k->why, ERR_shape,
@@ -133,7 +140,11 @@ static enum err sink_bytes(struct call *k, const char *bytes, size_t n)
 	k->skip -= again;
 	bytes += again;
 	n -= again;
-	if (n > s->size - s->have)
+	if (k->whole && n > stop_of(s) - s->have && stop_of(s) < s->size) {
+		n = (size_t)(stop_of(s) - s->have);
+		k->enough = true;
+	}
+	if (n > stop_of(s) - s->have)
 		return err_why(k->why, ERR_shape,
 			"%s is longer than the %" PRIu64 " bytes announced", k->path, s->size);
 	if (n > 0)
@@ -254,10 +265,10 @@ static enum err outcome(struct call *k, CURLcode code)
 	if (!k->sink && k->body.len > k->most)
 		return err_why(k->why, ERR_toobig,
 			"the reply to %s is larger than the %zu bytes allowed", k->path, k->most);
-	if (k->sink && k->sink->have < k->sink->size)
+	if (k->sink && k->sink->have < stop_of(k->sink))
 		return err_why(k->why, ERR_truncated,
 			"%s ended after %" PRIu64 " of %" PRIu64 " bytes", k->path, k->sink->have,
-			k->sink->size);
+			stop_of(k->sink));
 	return ERR_OK;
 }
 
@@ -266,7 +277,7 @@ static enum err perform(struct call *k)
 {
 	struct https_client *c = k->client;
 	CURL *curl = c->curl;
-	char range[24];
+	char range[48];
 	bool v6 = strchr(c->config.host, ':') != NULL;
 	char *url = alloc_must_printf("https://%s%s%s:%u%s", v6 ? "[" : "", c->config.host,
 		v6 ? "]" : "", c->config.port, k->path);
@@ -275,7 +286,11 @@ static enum err perform(struct call *k)
 	curl_easy_reset(curl); // keeps the connections
 	c->detail[0] = 0;
 	// Not CURLOPT_RESUME_FROM, which gives up on servers that send the whole again.
-	snprintf(range, sizeof range, "%" PRIu64 "-", k->sink ? k->sink->have : 0);
+	if (k->sink && k->sink->stop)
+		snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, k->sink->have,
+			k->sink->stop - 1);
+	else
+		snprintf(range, sizeof range, "%" PRIu64 "-", k->sink ? k->sink->have : 0);
 	buf_init(&k->body, k->most < ERROR_BODY_MOST ? ERROR_BODY_MOST : k->most);
 	set_limits(curl, k);
 	set_trust(curl, k);
@@ -286,7 +301,7 @@ static enum err perform(struct call *k)
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, k->post);
 	}
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-	if (k->sink && k->sink->have > 0)
+	if (k->sink && (k->sink->have > 0 || k->sink->stop))
 		curl_easy_setopt(curl, CURLOPT_RANGE, range);
 	enum err e = outcome(k, curl_easy_perform(curl));
 	curl_slist_free_all(headers);
@@ -374,7 +389,7 @@ enum err https_client_download(
 	if (sink->have > sink->size)
 		return err_why(why, ERR_shape, "more of %s is here than its %" PRIu64 " bytes",
 			path, sink->size);
-	if (sink->have == sink->size)
+	if (sink->have >= stop_of(sink))
 		return ERR_OK;
 	e = perform(&k);
 	buf_release(&k.body);

@@ -60,6 +60,7 @@ struct https_client_sink {
 	void *arg;
 	uint64_t have; /* bytes there already: where to go on */
 	uint64_t size; /* of the whole; a server that sends another one is refused (ERR_shape) */
+	uint64_t stop; /* no byte from here on is wanted; 0: all are */
 	/* The next bytes; an error ends the download and is returned. */
 	enum err (*put)(void *arg, const void *bytes, size_t n, struct why *why);
 	void (*progress)(void *arg, uint64_t have, uint64_t size); /* NULL: none */

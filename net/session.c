@@ -233,6 +233,9 @@ static bool on_hello(struct session *s, const struct session_in *in, uint64_t no
 	}
 	if (again) {
 		bool same = h->instance == s->instance;
+		if (s->conn.fd == in->conn.fd)
+			s->conn.fd = -1; // the old connection is closed, and its descriptor the new
+					 // one's
 		session_fail(s, same ? ERR_closed : ERR_exists,
 			same ? "it connected anew" : "a newer process with the same key took over");
 		s->old_conn = s->conn.id;

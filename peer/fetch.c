@@ -72,8 +72,8 @@ static enum err work(
 	switch ((enum fetch_job)job->mail.kind) {
 	case FETCH_join: return fetch_jobs_join(f->jobs, r, why);
 	case FETCH_data: return fetch_jobs_data(f->jobs, why);
-	case FETCH_snapshot: return fetch_jobs_snapshot(f->jobs, r, why);
-	case FETCH_records: return fetch_jobs_records(f->jobs, job->sequence, r, why);
+	case FETCH_snapshot: return fetch_ledger_snapshot(f->jobs, r, why);
+	case FETCH_records: return fetch_ledger_records(f->jobs, job->sequence, r, why);
 	case FETCH_forget:
 	case FETCH_stop: break;
 	}
@@ -88,7 +88,7 @@ static void serve(struct fetch *f, const struct job *job)
 		[FETCH_records] = FETCH_result_records};
 	const enum fetch_job what = (enum fetch_job)job->mail.kind;
 	if (what == FETCH_forget)
-		fetch_jobs_forget(f->jobs);
+		fetch_ledger_forget(f->jobs);
 	if (what == FETCH_forget || what == FETCH_stop)
 		return;
 	struct fetch_result *r = fetch_result_new(kinds[what], what);

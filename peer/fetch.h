@@ -1,5 +1,6 @@
 /*
- * The thread that talks HTTPS with the coordinator: first contact, data, snapshot, missed records.
+ * The thread that talks HTTPS with the coordinator, and with peers that give (peer/take.h): first
+ * contact, data, snapshot, missed records.
  * Jobs are done in order; results come to the control loop's mailbox.  Whatever it hands over was
  * verified: documents by the run key of the join link, blobs by their hash.  It does not retry: the
  * control loop does, with back-off, unless the failure is for good.
@@ -15,6 +16,7 @@
 #include "net/joinlink.h"
 #include "net/roster.h"
 #include "peer/standing.h"
+#include "peer/take.h"
 #include "round/ledger.h"
 
 struct fetch;
@@ -76,6 +78,7 @@ struct fetch_result {
 	struct ledger_head head;
 	struct standing_record *records;
 	size_t n_records;
+	struct take_outcome from_peers; /* the rest came from the coordinator */
 	uint64_t done, total;
 	bool for_good;
 	struct why why;

@@ -1,9 +1,7 @@
-#include "peer/fetch_jobs.h"
-#include <dirent.h>
+#include "peer/fetch_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,29 +11,14 @@
 #include "net/https_client.h"
 #include "net/signed.h"
 #include "round/blob.h"
-#include "round/record.h"
 
 #define DOCUMENT_MAX SIGNED_MAX
 #define TELL_EVERY (500 * CLOCK_MS)
-#define RECORDS_AT_ONCE 256 /* of one job: what a long absence missed comes in pieces */
-#define RECORDS_BYTES (256ull << 20)
-
-struct fetch_jobs {
-	const struct joinlink *link;
-	const struct identity_peer *identity;
-	char *dir, *name, *snapshots; /* snapshots: a folder of their own, swept when they served */
-	const atomic_bool *stop;
-	struct mailbox *results;
-	struct blob_store *blobs;
-	struct https_client *client;
-	struct statement statement;
-	struct spec *spec; /* own copy: the control loop has another */
-	uint64_t told_ns;
-};
+#define GIVERS_FRESH (60 * CLOCK_SECOND)
 
 /* ---- documents */
 
-static enum err get_signed(
+enum err fetch_jobs_signed(
 	struct fetch_jobs *j, const char *path, const char *type, json_t **body, struct why *why)
 {
 	uint8_t *bytes = NULL;
@@ -47,10 +30,10 @@ static enum err get_signed(
 	return e;
 }
 
-static enum err get_roster(struct fetch_jobs *j, struct roster **out, struct why *why)
+enum err fetch_jobs_roster(struct fetch_jobs *j, struct roster **out, struct why *why)
 {
 	json_t *body = NULL;
-	enum err e = get_signed(j, "/api/v1/roster", "roster", &body, why);
+	enum err e = fetch_jobs_signed(j, "/api/v1/roster", "roster", &body, why);
 	if (!e)
 		e = roster_parse(body, &j->link->run, out, why);
 	json_decref(body);
@@ -60,7 +43,7 @@ static enum err get_roster(struct fetch_jobs *j, struct roster **out, struct why
 static enum err get_spec(struct fetch_jobs *j, struct spec **out, struct why *why)
 {
 	json_t *body = NULL;
-	enum err e = get_signed(j, "/api/v1/spec", "spec", &body, why);
+	enum err e = fetch_jobs_signed(j, "/api/v1/spec", "spec", &body, why);
 	if (e)
 		return e;
 	char *text = json_canonical(json_object_get(body, "spec"));
@@ -111,6 +94,23 @@ static enum err keep_link(const struct fetch_jobs *j, struct why *why)
 	return e;
 }
 
+/* Hints: who is on the roster, and whether the address can be one, is looked at when they serve. */
+static void read_givers(struct fetch_jobs *j, const json_t *list)
+{
+	j->n_givers = 0;
+	j->givers_ns = clock_now_ns();
+	for (size_t i = 0; i < json_array_size(list) && j->n_givers < TAKE_FROM; i++) {
+		const json_t *row = json_array_get(list, i);
+		json_int_t member = json_integer_value(json_object_get(row, "member"));
+		const char *address = json_string_value(json_object_get(row, "address"));
+		if (!address || member < 0 || member >= UINT32_MAX)
+			continue;
+		struct take_from *from = &j->givers[j->n_givers++];
+		from->member = (uint32_t)member;
+		snprintf(from->address, sizeof from->address, "%s", address);
+	}
+}
+
 static enum err post_join(struct fetch_jobs *j, uint32_t *number, uint16_t *port, struct why *why)
 {
 	json_t *answer = NULL, *request = join_request(j);
@@ -121,6 +121,7 @@ static enum err post_join(struct fetch_jobs *j, uint32_t *number, uint16_t *port
 		return e;
 	json_int_t n = json_integer_value(json_object_get(answer, "number"));
 	json_int_t p = json_integer_value(json_object_get(answer, "link_port"));
+	read_givers(j, json_object_get(answer, "givers"));
 	json_decref(answer);
 	if (n < 0 || n >= UINT32_MAX || p < 1 || p > UINT16_MAX)
 		return err_why(why, ERR_syntax,
@@ -157,6 +158,17 @@ enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why)
 	return https_client_contact(j->client, j->link, clock_wall_s(), &j->statement, why);
 }
 
+void fetch_jobs_givers(struct fetch_jobs *j)
+{
+	uint32_t number;
+	uint16_t port;
+	struct why why;
+	if (j->givers_ns && clock_now_ns() - j->givers_ns < GIVERS_FRESH)
+		return;
+	if (post_join(j, &number, &port, &why))
+		j->n_givers = 0; /* the coordinator alone will do */
+}
+
 enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
 {
 	uint16_t port = 0;
@@ -169,11 +181,12 @@ enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct wh
 	if (!e)
 		e = get_spec(j, &r->spec, why);
 	if (!e)
-		e = get_roster(j, &r->roster, why);
+		e = fetch_jobs_roster(j, &r->roster, why);
 	if (!e)
 		e = keep_link(j, why);
 	if (e)
 		return e;
+	j->member = r->number;
 	memcpy(r->curve, j->statement.curve, sizeof r->curve);
 	bool v6 = strchr(j->link->host, ':') != NULL;
 	snprintf(r->address, sizeof r->address, v6 ? "[%.200s]:%u" : "%.200s:%u", j->link->host,
@@ -188,8 +201,7 @@ enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct wh
 struct sink {
 	struct fetch_jobs *jobs;
 	enum fetch_job job;
-	struct blob_part *part; /* on disk, or */
-	struct buf memory;
+	struct blob_part *part;
 };
 
 static enum err sink_put(void *arg, const void *bytes, size_t n, struct why *why)
@@ -197,49 +209,46 @@ static enum err sink_put(void *arg, const void *bytes, size_t n, struct why *why
 	return blob_part_put(((struct sink *)arg)->part, bytes, n, why);
 }
 
+void fetch_jobs_progress(struct fetch_jobs *j, enum fetch_job job, uint64_t have, uint64_t size)
+{
+	uint64_t now = clock_now_ns();
+	if (now - j->told_ns < TELL_EVERY)
+		return;
+	j->told_ns = now;
+	struct fetch_result *r = fetch_result_new(FETCH_result_progress, job);
+	r->done = have;
+	r->total = size;
+	mailbox_put(j->results, &r->mail);
+}
+
 static void sink_progress(void *arg, uint64_t have, uint64_t size)
 {
 	struct sink *s = arg;
-	uint64_t now = clock_now_ns();
-	if (now - s->jobs->told_ns < TELL_EVERY)
-		return;
-	s->jobs->told_ns = now;
-	struct fetch_result *r = fetch_result_new(FETCH_result_progress, s->job);
-	r->done = have;
-	r->total = size;
-	mailbox_put(s->jobs->results, &r->mail);
+	fetch_jobs_progress(s->jobs, s->job, have, size);
 }
 
-static void blob_url(const struct hash *name, char out[static 96])
+void fetch_jobs_blob_url(const struct hash *name, char out[static 96])
 {
 	char hex[HASH_HEX];
 	hash_hex(name, hex);
 	snprintf(out, 96, "/api/v1/blob/%s", hex);
 }
 
-static enum err check_stop(const struct fetch_jobs *j, struct why *why)
+enum err fetch_jobs_check_stop(const struct fetch_jobs *j, struct why *why)
 {
 	return atomic_load(j->stop) ? err_why(why, ERR_interrupted, "interrupted") : ERR_OK;
 }
 
-/* What is to be had: a blob of this size, for this job, into this store. */
-struct wanted {
-	struct blob_store *store;
-	enum fetch_job job;
-	struct hash name;
-	uint64_t size;
-};
-
 /* Going on where an earlier try stopped.  What is there is verified; the store removes it if it is
  * damaged. */
-static enum err get_blob(struct fetch_jobs *j, const struct wanted *w, struct why *why)
+enum err fetch_jobs_blob(struct fetch_jobs *j, const struct fetch_wanted *w, struct why *why)
 {
 	char path[96];
 	struct sink sink = {.jobs = j, .job = w->job};
-	enum err e = check_stop(j, why);
+	enum err e = fetch_jobs_check_stop(j, why);
 	if (e || (blob_has(w->store, &w->name) && !blob_verify(w->store, &w->name, why)))
 		return e;
-	blob_url(&w->name, path);
+	fetch_jobs_blob_url(&w->name, path);
 	e = blob_part_open(w->store, &w->name, w->size, &sink.part, why);
 	if (e)
 		return e;
@@ -266,7 +275,7 @@ static enum err get_small(struct fetch_jobs *j, const struct hash *name, size_t 
 	struct file *out, struct why *why)
 {
 	char path[96];
-	blob_url(name, path);
+	fetch_jobs_blob_url(name, path);
 	enum err e = https_client_get(j->client, path, most, &out->bytes, &out->len, why);
 	if (e)
 		return e;
@@ -281,9 +290,9 @@ static enum err get_shards(
 {
 	enum err e = ERR_OK;
 	for (size_t i = 0; !e && i < split->n_shards; i++) {
-		const struct wanted w = {
+		const struct fetch_wanted w = {
 			j->blobs, FETCH_data, split->shards[i].hash, split->shards[i].bytes};
-		e = get_blob(j, &w, why);
+		e = fetch_jobs_blob(j, &w, why);
 	}
 	return e;
 }
@@ -325,154 +334,6 @@ enum err fetch_jobs_data(struct fetch_jobs *j, struct why *why)
 	return e;
 }
 
-/* ---- the ledger */
-
-struct snapshot_place {
-	struct hash blob;
-	uint64_t bytes;
-	struct ledger_head at;
-};
-
-static enum err read_place(const json_t *body, struct snapshot_place *out, struct why *why)
-{
-	struct buf mistakes;
-	struct json_in at;
-	buf_init(&mistakes, 4096);
-	json_in_init(&at, json_object_get(body, "snapshot"), "snapshot", &mistakes);
-	out->at.round = (uint64_t)json_get_int(&at, "round", 0, INT64_MAX, NULL);
-	out->at.sequence = (uint64_t)json_get_int(&at, "sequence", 0, INT64_MAX, NULL);
-	out->at.hash = json_get_hash(&at, "head", true);
-	out->blob = json_get_hash(&at, "blob", true);
-	out->bytes = (uint64_t)json_get_int(&at, "bytes", 1, INT64_MAX, NULL);
-	bool bad = mistakes.len || !buf_ok(&mistakes) ||
-		   !json_is_object(json_object_get(body, "snapshot"));
-	buf_release(&mistakes);
-	return bad ? err_why(why, ERR_syntax, "the coordinator's state document names no snapshot")
-		   : ERR_OK;
-}
-
-/* Removes what is in the folder of snapshots, but for the one of this name or what there is of it:
- * a newer one has taken the place of what an earlier try began. */
-static void sweep(const struct fetch_jobs *j, const struct hash *keep)
-{
-	char hex[HASH_HEX] = "";
-	struct dirent *e;
-	DIR *d = opendir(j->snapshots);
-	if (keep)
-		hash_hex(keep, hex);
-	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.' || (keep && !strncmp(e->d_name, hex, HASH_HEX - 1)))
-			continue;
-		char *path = alloc_must_printf("%s/%s", j->snapshots, e->d_name);
-		unlink(path);
-		free(path);
-	}
-	if (d)
-		closedir(d);
-}
-
-enum err fetch_jobs_snapshot(struct fetch_jobs *j, struct fetch_result *r, struct why *why)
-{
-	json_t *body = NULL;
-	struct snapshot_place place = {0};
-	struct wanted w = {.job = FETCH_snapshot};
-	enum err e = get_signed(j, "/api/v1/state", "state", &body, why);
-	if (!e)
-		e = read_place(body, &place, why);
-	json_decref(body);
-	if (e)
-		return e;
-	sweep(j, &place.blob);
-	e = blob_open(j->snapshots, 0, &w.store, why);
-	if (e)
-		return e;
-	w.name = place.blob;
-	w.size = place.bytes;
-	e = get_blob(j, &w, why);
-	r->head = place.at;
-	r->path = blob_path(w.store, &w.name);
-	blob_close(w.store);
-	return e;
-}
-
-void fetch_jobs_forget(struct fetch_jobs *j)
-{
-	sweep(j, NULL);
-}
-
-static enum err keep_put(void *arg, const void *bytes, size_t n, struct why *why)
-{
-	struct sink *s = arg;
-	buf_put(&s->memory, bytes, n);
-	return buf_ok(&s->memory) ? ERR_OK : err_why(why, ERR_nomem, "no memory for a record");
-}
-
-/* As a download, since it may be large and the link slow. */
-static enum err get_record(
-	struct fetch_jobs *j, const json_t *item, struct fetch_result *r, struct why *why)
-{
-	char path[96];
-	struct hash name;
-	const char *hex = json_string_value(json_object_get(item, "blob"));
-	json_int_t size = json_integer_value(json_object_get(item, "bytes"));
-	if (!hex || hash_parse(hex, &name) || size < 1 || (uint64_t)size > RECORD_MAX)
-		return err_why(
-			why, ERR_syntax, "the coordinator's list of ledger entries is malformed");
-	struct sink sink = {.jobs = j, .job = FETCH_records};
-	struct https_client_sink how = {
-		.arg = &sink, .size = (uint64_t)size, .put = keep_put, .progress = sink_progress};
-	buf_init(&sink.memory, (size_t)size);
-	blob_url(&name, path);
-	enum err e = check_stop(j, why);
-	if (!e)
-		e = https_client_download(j->client, path, &how, why);
-	if (!e) {
-		struct hash is = hash_of(sink.memory.data, sink.memory.len);
-		if (!hash_equal(&is, &name))
-			e = err_why(
-				why, ERR_hash, "%s is not what the coordinator sent for it", path);
-	}
-	if (e) {
-		buf_release(&sink.memory);
-		return e;
-	}
-	struct standing_record *to = &r->records[r->n_records++];
-	to->bytes = buf_steal(&sink.memory, &to->len);
-	return ERR_OK;
-}
-
-/* The head may move while we fetch: the records may end before it, or lead beyond.  The control
- * loop takes what leads there and asks for more. */
-enum err fetch_jobs_records(
-	struct fetch_jobs *j, uint64_t sequence, struct fetch_result *r, struct why *why)
-{
-	json_t *body = NULL, *list = NULL;
-	char path[80];
-	uint64_t bytes = 0;
-	enum err e = get_signed(j, "/api/v1/head", "head", &body, why);
-	if (!e)
-		e = ledger_head_parse(body, &j->link->run, &r->head, why);
-	json_decref(body);
-	if (!e)
-		e = get_roster(j, &r->roster, why);
-	snprintf(path, sizeof path, "/api/v1/ledger.json?from=%llu&limit=%d",
-		(unsigned long long)sequence, RECORDS_AT_ONCE);
-	if (!e)
-		e = https_client_get_json(j->client, path, DOCUMENT_MAX, &list, why);
-	if (e)
-		return e;
-	const json_t *items = json_object_get(list, "records");
-	size_t n = json_array_size(items);
-	n = n > RECORDS_AT_ONCE ? RECORDS_AT_ONCE : n;
-	r->records = alloc_must_zero(n + 1, sizeof *r->records);
-	for (size_t i = 0; !e && i < n && bytes < RECORDS_BYTES; i++) {
-		e = get_record(j, json_array_get(items, i), r, why);
-		bytes += e ? 0 : r->records[i].len;
-	}
-	json_decref(list);
-	return e;
-}
-
 /* ---- life */
 
 void fetch_jobs_free(struct fetch_jobs *j)
@@ -485,6 +346,7 @@ void fetch_jobs_free(struct fetch_jobs *j)
 	free(j->dir);
 	free(j->name);
 	free(j->snapshots);
+	free(j->partial);
 	free(j);
 }
 

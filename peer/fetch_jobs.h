@@ -18,11 +18,11 @@ enum err fetch_jobs_contact(struct fetch_jobs *j, struct why *why) MUST_CHECK;
 /* Each fills in what its kind of result has.  Progress is mailed on the way. */
 enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct why *why) MUST_CHECK;
 enum err fetch_jobs_data(struct fetch_jobs *j, struct why *why) MUST_CHECK;
-enum err fetch_jobs_snapshot(
+enum err fetch_ledger_snapshot(
 	struct fetch_jobs *j, struct fetch_result *r, struct why *why) MUST_CHECK;
-enum err fetch_jobs_records(struct fetch_jobs *j, uint64_t sequence, struct fetch_result *r,
+enum err fetch_ledger_records(struct fetch_jobs *j, uint64_t sequence, struct fetch_result *r,
 	struct why *why) MUST_CHECK;
-void fetch_jobs_forget(struct fetch_jobs *j);
+void fetch_ledger_forget(struct fetch_jobs *j);
 
 /* fetch.c's: an empty result, to be mailed. */
 struct fetch_result *fetch_result_new(enum fetch_result_kind kind, enum fetch_job job);

@@ -9,15 +9,16 @@
 #include "net/joinlink.h"
 #include "net/roster.h"
 #include "peer/command.h"
+#include "peer/give.h"
 #include "peer/member.h"
 #include "peer/throttle.h"
 #include "peer/trainer.h"
 
 static struct {
-	const char *dir, *name, *backend;
+	const char *dir, *name, *backend, *listen;
 	int64_t threads, windows;
 	double share;
-	uint64_t memory, max_up, send_delay;
+	uint64_t memory, max_up, send_delay, give;
 } opt;
 
 static const struct option_row rows[] = {
@@ -39,6 +40,11 @@ static const struct option_row rows[] = {
 		"most to send per second, as in 8M (bits); 0: what the network takes"},
 	{"send-delay", OPTION_seconds, &opt.send_delay, "0", 0, 10,
 		"for tests of far links: what is sent leaves so much later"},
+	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
+		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
+		"off"},
+	{"give", OPTION_rate, &opt.give, "30M", GIVE_RATE_LEAST, 1e12,
+		"with --listen: most bits a second for them, as in 30M"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -130,7 +136,9 @@ static enum err take_part(char *word, struct why *why)
 			.memory = opt.memory,
 			.windows = (uint64_t)opt.windows,
 			.max_up = opt.max_up,
-			.send_delay_ns = opt.send_delay};
+			.send_delay_ns = opt.send_delay,
+			.listen = opt.listen,
+			.give = opt.give / 8};
 		e = member_run(&how, why);
 	}
 	identity_peer_release(&identity);

@@ -69,6 +69,7 @@ void member_roster(struct member *m, struct roster *r)
 		roster_free(r);
 		return;
 	}
+	give_roster(m->give, r);
 	struct roster **to = m->applying ? &m->next_roster : &m->roster;
 	roster_free(*to);
 	*to = r;
@@ -80,6 +81,7 @@ void member_hello(struct member *m, bool first)
 		.instance = m->config->identity->instance,
 		.sequence = m->head.sequence};
 	snprintf(h.version, sizeof h.version, "%s", version_text());
+	snprintf(h.address, sizeof h.address, "%s", give_address(m->give));
 	memcpy(h.run, m->spec->id.b, sizeof h.run);
 	memcpy(h.head, m->head.hash.b, sizeof h.head);
 	if (first)
@@ -215,8 +217,8 @@ static void dispatch(struct member *m, struct mail *mail, uint64_t now)
 static void wait_for_mail(struct member *m)
 {
 	struct pollfd fds[] = {{.fd = mailbox_fd(m->mail), .events = POLLIN},
-		{.fd = signal_fd(), .events = POLLIN}};
-	poll(fds, signal_asked() ? 1 : 2, (int)(TICK / CLOCK_MS));
+		{.fd = give_fd(m->give), .events = POLLIN}, {.fd = signal_fd(), .events = POLLIN}};
+	poll(fds, signal_asked() ? 2 : 3, (int)(TICK / CLOCK_MS));
 }
 
 /* The run has ended for us when its last round is applied, or does not come. */
@@ -235,6 +237,7 @@ static void loop(struct member *m)
 		now = clock_now_ns();
 		while (!m->failed && (mail = mailbox_take(m->mail)))
 			dispatch(m, mail, now);
+		give_turn(m->give, m->shelf, now);
 		if (!m->failed)
 			member_advance(m, now);
 		member_show(m, now);
@@ -261,6 +264,7 @@ static void send_pending(struct member *m)
 				member_link_event(m, link_event_of(mail), clock_now_ns());
 			mail->drop(mail);
 		}
+		give_turn(m->give, m->shelf, clock_now_ns());
 	}
 }
 
@@ -274,6 +278,7 @@ static void leave(struct member *m, const char *reason)
 		link_send(m->link, m->curve, &bye, NULL);
 	}
 	link_free(m->link); /* sends what is pending first */
+	give_close(m->give);
 	fetch_free(m->fetch);
 	worker_free(m->worker, m->ended && !m->failed);
 	shelf_close(m->shelf);

@@ -21,6 +21,8 @@ struct member_config {
 	uint64_t windows;       /* validation windows to look at when asked; 0: all */
 	uint64_t max_up;        /* bits/s that are sent on average; 0: no limit */
 	uint64_t send_delay_ns; /* as net/link.h has it */
+	const char *listen;     /* where others reach this peer to take from it; NULL: nowhere */
+	uint64_t give;          /* bytes/s to them at most */
 };
 
 /* Takes part until the run ends (ERR_OK), a signal asks to stop (ERR_interrupted, after saying

@@ -156,6 +156,7 @@ void member_fetch_result(struct member *m, struct fetch_result *r, uint64_t now)
 	}
 	m->fetching--;
 	m->fetched[0] = 0;
+	m->taken += r->from_peers.bytes;
 	if (kind != FETCH_result_failed) {
 		backoff_reset(&m->backoff);
 		m->retry_why[0] = 0;

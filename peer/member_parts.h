@@ -9,6 +9,7 @@
 #include "net/link_event.h"
 #include "peer/dataset.h"
 #include "peer/fetch.h"
+#include "peer/give.h"
 #include "compress/rate.h"
 #include "peer/inbox.h"
 #include "peer/linkspeed.h"
@@ -60,6 +61,8 @@ struct member {
 	/* ---- the ledger */
 	struct worker *worker;
 	struct shelf *shelf; /* NULL: its folder cannot be had */
+	struct give *give;   /* NULL: nothing is given to other peers */
+	uint64_t taken;      /* bytes from other peers */
 	bool fresh;          /* there was no own state: the first snapshot was asked for */
 	bool started;        /* the worker stands somewhere */
 	bool applying;       /* the worker has records */

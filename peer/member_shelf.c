@@ -10,6 +10,20 @@ void member_shelf_open(struct member *m)
 	struct why why;
 	if (shelf_open(m->config->dir, m->spec, &m->shelf, &why))
 		member_warn(m, "this peer keeps nothing for others: %s", why.text);
+	if (!m->config->listen)
+		return;
+	const struct give_config how = {.identity = m->config->identity,
+		.run = m->spec->id,
+		.member = m->number,
+		.address = m->config->listen,
+		.rate = m->config->give};
+	if (give_open(&how, &m->give, &why)) {
+		member_fail(m, &why);
+		return;
+	}
+	give_roster(m->give, m->roster);
+	member_log(m, 1, "giving to other peers at %s, at most %.1f MB/s", give_address(m->give),
+		(double)how.rate / 1e6);
 }
 
 void member_shelf_document(

@@ -137,7 +137,9 @@ static void beat(struct member *m, const struct shown *v)
 		.tokens_per_s = (float)m->status.tokens_per_s,
 		.delay_round = m->delay_round,
 		.delay_s = (float)m->status.delay_s,
-		.loss = (float)m->status.loss};
+		.loss = (float)m->status.loss,
+		.given = give_bytes(m->give),
+		.taken = m->taken};
 	snprintf(h.reason, sizeof h.reason, "%.199s", v->reason);
 	text_clean(h.reason);
 	if (!m->link || !memcmp(&h, &m->heartbeat, sizeof h))
@@ -183,6 +185,8 @@ static void write_status(struct member *m)
 		m->status.bytes_down = c.bytes_in;
 		m->status.bytes_up = c.bytes_out;
 	}
+	m->status.given = give_bytes(m->give);
+	m->status.taken = m->taken;
 	bool failed = statusfile_write(m->config->dir, &m->status, &why) != ERR_OK;
 	if (failed && !m->status_failed)
 		member_warn(m, "%s", why.text);

@@ -39,7 +39,9 @@ enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 	X(real, delay_s) \
 	X(real, loss) \
 	X(u64, bytes_up) \
-	X(u64, bytes_down)
+	X(u64, bytes_down) \
+	X(u64, given) \
+	X(u64, taken)
 
 struct field {
 	const char *name;

@@ -27,6 +27,7 @@ struct statusfile {
 	double tokens_per_s, loss;
 	double delay_s; /* rounds that overlap: from the last cut until its update was joined */
 	uint64_t bytes_up, bytes_down; /* of the data plane */
+	uint64_t given, taken;         /* bytes to other peers, and from them */
 };
 
 /* Texts are made printable, numbers that are none become 0. */

@@ -15,7 +15,7 @@
 #define OBJECT_LIST(X) \
 	X(1, contribution) /* round/contribution.h; to the coordinator */ \
 	X(2, record)       /* round/record.h; to a peer */ \
-	X(3, shelf)        /* to a coordinator that rebuilds its folder */ \
+	X(3, shelf)        /* to a coordinator that rebuilds its folder, or to a peer */ \
 	X(4, piece)        /* the same */ \
 	X(5, chain)        /* both ways */
 

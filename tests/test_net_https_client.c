@@ -369,6 +369,38 @@ static void test_download_goes_on(void **state)
 	resume("/whole");
 }
 
+/* Only a part is wanted, also of a server that sends the whole. */
+static void part(const char *path)
+{
+	struct https_client *c = trusting(port());
+	struct https_client_sink s;
+	struct file f;
+	struct why why = {0};
+	const uint64_t from = BIG / 4, to = BIG / 2 + 3;
+	file_init(&f, &s);
+	s.have = from;
+	s.stop = to;
+	assert_int_equal(https_client_download(c, path, &s, &why), ERR_OK);
+	assert_int_equal(s.have, to);
+	assert_int_equal(f.n, to - from);
+	assert_memory_equal(f.bytes, big + from, to - from);
+	assert_int_equal(https_client_download(c, path, &s, &why), ERR_OK); // nothing to do
+	assert_int_equal(f.n, to - from);
+	s.stop = BIG;
+	f.n = 0;
+	assert_int_equal(https_client_download(c, path, &s, &why), ERR_OK);
+	assert_memory_equal(f.bytes, big + to, BIG - to);
+	free(f.bytes);
+	https_client_free(c);
+}
+
+static void test_download_of_a_part(void **state)
+{
+	(void)state;
+	part("/file");
+	part("/whole");
+}
+
 static void test_download_over_a_cut_line(void **state)
 {
 	uint16_t relay_port;
@@ -513,6 +545,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_key_later, start, stop),
 		cmocka_unit_test_setup_teardown(test_json, start, stop),
 		cmocka_unit_test_setup_teardown(test_download_goes_on, start, stop),
+		cmocka_unit_test_setup_teardown(test_download_of_a_part, start, stop),
 		cmocka_unit_test_setup_teardown(test_download_over_a_cut_line, start, stop),
 		cmocka_unit_test_setup_teardown(test_download_of_another_size, start, stop),
 		cmocka_unit_test_setup_teardown(test_too_many_requests, start, stop),
