@@ -26,8 +26,8 @@ table() {
 		np = split(peers, list, " ")
 		printf "| rule |"
 		for (i = 1; i <= np; i++) printf " %d |", list[i]
-		printf " worst |\n| --- |"
-		for (i = 0; i <= np; i++) printf " --- |"
+		printf " worst | seeds |\n| --- |"
+		for (i = 0; i <= np + 1; i++) printf " --- |"
 		printf "\n"
 		for (i = 1; i <= np; i++)
 			for (r = 1; r <= rows; r++) {
@@ -37,14 +37,15 @@ table() {
 		for (r = 1; r <= rows; r++) {
 			row = order[r]
 			if (row == "alone") continue
-			printf "| %s, %s |", row, rule[row]; worst = 0; whole = 1
+			printf "| %s, %s |", row, rule[row]; worst = 0; whole = 1; few = ""
 			for (i = 1; i <= np; i++) {
 				m = mean(row, list[i])
 				if (m == "") { whole = 0; printf " |"; continue }
 				if (m / best[i] - 1 > worst) worst = m / best[i] - 1
+				if (few == "" || n[row, list[i]] < few) few = n[row, list[i]]
 				printf " %.4f (%g) |", m, step[row, list[i]]
 			}
-			printf " %+.1f %% |\n", 100 * worst
+			printf " %+.1f %% | %d |\n", 100 * worst, few
 			if (whole && (least == "" || worst < least)) { least = worst; pick = row }
 		}
 		printf "\none peer alone with all the tokens: %.4f\n", mean("alone", 1)
