@@ -302,7 +302,7 @@ int main(void)
 	is_short = getenv("SHORT") && getenv("SHORT")[0] == '1';
 	f.all = json_pack(
 		"{s:b, s:i}", "short", is_short, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN));
-	help_bed_plan((wanted("utilisation") ? is_short ? 90 : 480 : 0) +
+	help_bed_plan((wanted("utilisation") ? is_short ? 90 : 600 : 0) +
 		      (wanted("goodput") ? is_short ? 70 : 200 : 0) +
 		      (wanted("loss") ? is_short ? 150 : 330 : 0));
 	if (wanted("utilisation"))
