@@ -17,7 +17,7 @@
 /* The page's ring of 512 events is full, and so is everything else that has a bound and is filled
  * by rounds, but SQLite's pages (below). */
 #define FROM 300u
-#define ROUNDS 1000u
+#define ROUNDS 700u
 #define SOME 100u  /* of so many rounds */
 #define PLAYED 70u /* the second peer plays these, and is stopped in the rest */
 #define SHARE 0.02
