@@ -89,7 +89,7 @@ struct hub {
 	uint32_t dropped;            /* out of the open round */
 	uint64_t bytes_up;           /* accepted in the open round */
 	uint32_t validator; /* member asked for the loss of the state before the open round */
-	uint64_t validates; /* the round that state is of */
+	uint64_t validates, validates_tokens; /* the round that state is of; trained until then */
 	bool have_loss;
 	struct store_loss first_loss, last_loss;
 	struct store_round_sum sum; /* of all rounds */

@@ -68,7 +68,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		.parent = run_head(&h->run),
 		.member = number,
 		.ledger_tokens = ledger_tokens(h->run.ledger),
-		.validate = number == h->validator};
+		.validate = number == h->validator && h->validates == run_head(&h->run).round};
 	if (m->assigned) {
 		p.steps = m->steps;
 		p.seconds = h->run.spec->round.mode == SPEC_timed ? m->seconds : 0;

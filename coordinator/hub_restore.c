@@ -115,6 +115,8 @@ static enum err open_again(struct restoring *r, struct why *why)
 	if (!err)
 		err = store_get_number(s, "validates", 0, &h->validates, why);
 	if (!err)
+		err = store_get_number(s, "validates_tokens", 0, &h->validates_tokens, why);
+	if (!err)
 		err = store_get_number(s, "opened_s", 0, &h->opened_s, why);
 	h->validator = (uint32_t)validator;
 	if (err || !r->open)

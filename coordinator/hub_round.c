@@ -79,8 +79,19 @@ static void ask_for_loss(struct hub *h, uint32_t number, uint64_t round)
 {
 	h->validator = number;
 	h->validates = round;
+	h->validates_tokens = ledger_tokens(h->run.ledger);
 	store_put_number(h->run.store, "validator", number);
 	store_put_number(h->run.store, "validates", round);
+	store_put_number(h->run.store, "validates_tokens", h->validates_tokens);
+}
+
+/* Measuring may take longer than a round that overlaps the next ones: who was asked is left to it.
+ */
+static bool is_measured(const struct hub *h, uint64_t round)
+{
+	return h->validator != MEMBERS_NONE && h->run.spec->round.overlap &&
+	       h->validator < h->n_members && h->members[h->validator].linked &&
+	       round < h->validates + h->run.spec->round.validate_every;
 }
 
 static void store_plan(struct hub *h, uint32_t number)
@@ -103,7 +114,8 @@ static void open_round(struct hub *h)
 	store_begin(h->run.store);
 	store_plan_clear(h->run.store);
 	store_contribution_clear(h->run.store);
-	ask_for_loss(h, loss_due(h, before) ? pick_validator(h) : MEMBERS_NONE, before);
+	if (!is_measured(h, before))
+		ask_for_loss(h, loss_due(h, before) ? pick_validator(h) : MEMBERS_NONE, before);
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
 		if (m && m->assigned)
@@ -418,16 +430,13 @@ static void ask_last(struct hub *h, uint32_t number)
 
 void hub_round_loss(struct hub *h, uint32_t number, const shoal_validation *v, uint64_t now)
 {
-	struct ledger_head head = run_head(&h->run);
 	const struct store_loss row = {.round = v->round,
-		.tokens = ledger_tokens(h->run.ledger),
+		.tokens = h->validates_tokens,
 		.nats_per_token = v->nats_per_token,
 		.nats_per_byte = v->nats_per_byte,
 		.measured = v->tokens,
 		.member = number,
 		.at_s = clock_wall_s()};
-	if (v->round != head.round)
-		return; /* the round was closed without it: what its state's tokens were is past */
 	store_begin(h->run.store);
 	store_loss_add(h->run.store, &row);
 	if (!commit(h))
@@ -439,7 +448,7 @@ void hub_round_loss(struct hub *h, uint32_t number, const shoal_validation *v, u
 	h->validator = MEMBERS_NONE;
 	progress_line_loss(h, &row);
 	feed_tell(h->feed, "loss", view_loss(&row));
-	if (rounds_state(h->rounds) == ROUNDS_finishing)
+	if (rounds_state(h->rounds) == ROUNDS_finishing && v->round == run_head(&h->run).round)
 		rounds_on_last_validation(h->rounds, now);
 }
 
