@@ -14,6 +14,7 @@
 #define SPEED_KEEP 0.7  /* of the old figure when a new speed is heard */
 #define LATE_MOST 3     /* overlap: rounds in a row that go on without a member which is there */
 #define JOIN_LEAST 0.25 /* of a round, that must be left for who comes while it is open */
+#define BACK_LEAST 0.05 /* the same for who had a part in it and was away */
 #define LAST_ASKED 5    /* members that are asked for the final loss, one after another */
 
 struct rounds {
@@ -262,11 +263,19 @@ static void join_open(struct rounds *r, uint32_t member, uint64_t now)
 	if (!r->spec->round.overlap || r->state != ROUNDS_open || m->assigned || r->paused ||
 		!budget_welcome(&m->patience, r->round))
 		return;
-	double left = 1 - clock_seconds(now - r->waits.opened_ns) / r->spec->round.seconds;
+	double left = waits_left(&r->waits, now);
 	if (left < JOIN_LEAST && now < overdue(r))
 		return;
 	assign(r, member, left < JOIN_LEAST ? JOIN_LEAST : left, now);
 	push(r, ROUNDS_add_member, member);
+}
+
+/* A process that has begun anew counts the round's time from when it hears of it. */
+static void shorten(const struct rounds *r, struct rounds_member *m, uint64_t now)
+{
+	double left = waits_left(&r->waits, now), most = left > BACK_LEAST ? left : BACK_LEAST;
+	if (r->spec->round.overlap && most * r->spec->round.seconds < m->seconds)
+		m->seconds = most * r->spec->round.seconds;
 }
 
 static void check_overdue(struct rounds *r, uint64_t now)
@@ -359,6 +368,7 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	join_open(r, member, now);
 	if (m->assigned && r->state == ROUNDS_open && m->state == MEMBER_ready) {
 		move(r, member, MEMBER_working, now);
+		shorten(r, m, now);
 		if (is_in(r, m))
 			move(r, member, MEMBER_in, now);
 	}

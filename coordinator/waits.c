@@ -19,6 +19,11 @@ uint64_t waits_length(const struct waits *w)
 	return arrivals_expected(&w->finished, first, CLOCK_SECOND);
 }
 
+double waits_left(const struct waits *w, uint64_t now)
+{
+	return 1 - clock_seconds(now - w->opened_ns) / w->spec->seconds;
+}
+
 /* How long a lost link may stay lost. */
 static uint64_t link_back(const struct waits *w, uint64_t since_ns)
 {

@@ -21,6 +21,8 @@ struct waits {
 
 /* How long a round takes until a member is in. */
 uint64_t waits_length(const struct waits *w);
+/* Timed: the part of the open round's time that is left; below 0 when it is over. */
+double waits_left(const struct waits *w, uint64_t now);
 /* Until when a member that is not in is waited for, which is in this state since then; length:
  * waits_length. */
 uint64_t waits_member(

@@ -340,12 +340,33 @@ static void an_abandoned_round_goes_on(void **state)
 	rounds_free(r);
 }
 
+/* A process that begins anew would count the whole time again, and be late. */
+static void who_is_back_has_what_is_left_of_the_round(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	rounds_on_lost(r, 0, LENGTH / 2);
+	rounds_on_linked(r, 0, true, LENGTH * 6 / 10);
+	assert_int_equal(rounds_member(r, 0)->state, MEMBER_working);
+	double left = rounds_member(r, 0)->seconds;
+	assert_true(left > 3.9 && left < 4.1);
+	rounds_on_lost(r, 0, LENGTH * 2);
+	rounds_on_linked(r, 0, true, LENGTH * 2 + 1);
+	left = rounds_member(r, 0)->seconds;
+	assert_true(left > 0.4 && left < 0.6); /* never 0, which is no limit */
+	rounds_free(r);
+}
+
 int main(void)
 {
 	struct why why;
 	if (log_select("0", &why))
 		return 1;
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_back_has_what_is_left_of_the_round),
 		cmocka_unit_test(one_fragment_in_each_round),
 		cmocka_unit_test(an_abandoned_round_goes_on),
 		cmocka_unit_test(the_next_round_opens_with_the_commit),
