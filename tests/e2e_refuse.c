@@ -117,14 +117,14 @@ static void an_expired_invite_is_refused(void **state)
 /* ---- blobs */
 
 /* A byte is another one: whoever fetches it says so and asks again until it is right. */
-static void tampered(struct swarm *s, const char *path, const char *name)
+static void tampered(struct swarm *s, const char *path, const char *name, const char *says)
 {
 	struct bytes b = slurp(path);
 	b.data[b.n / 2] ^= 1;
 	put(path, b.data, b.n);
 	struct proc *p = help_swarm_peer(s, name);
 	const char *line = proc_line(p, "next try in", WAIT);
-	holds(line, "is not what was asked for");
+	holds(line, says);
 	assert_int_equal(help_swarm_tokens(s, name), 0);
 	b.data[b.n / 2] ^= 1;
 	put(path, b.data, b.n);
@@ -139,10 +139,12 @@ static void a_tampered_blob_is_not_believed(void **state)
 	(void)state;
 	struct swarm s;
 	help_swarm_start(&s, timed);
-	tampered(&s, largest(proc_text("%s/blobs", s.data)), "reader");
+	tampered(&s, largest(proc_text("%s/blobs", s.data)), "reader", "is not what was asked for");
 	help_swarm_stop(&s);
 	help_swarm_start(&s, timed);
-	tampered(&s, largest(proc_text("%s/blobs", s.dir)), "joiner"); /* the snapshot */
+	/* the snapshot */
+	tampered(&s, largest(proc_text("%s/blobs", s.dir)), "joiner",
+		"is not what the run key signed");
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
