@@ -49,13 +49,13 @@ static void add_members(struct hub *h, uint64_t now)
 static void open_plan(void *arg, const struct store_plan *p)
 {
 	struct restoring *r = arg;
-	if (p->round != rounds_round(r->hub->rounds)) { /* a stream; no round was opened after */
-		rounds_return_stream(r->hub->rounds, p->spans, p->n_spans, p->listed);
-		return;
-	}
 	struct rounds_member was = {.n_spans = p->n_spans, .steps = p->steps};
 	memcpy(was.spans, p->spans, sizeof was.spans);
 	memcpy(was.listed, p->listed, sizeof was.listed);
+	if (p->round != rounds_round(r->hub->rounds)) { /* a stream; no round was opened after */
+		rounds_return_stream(r->hub->rounds, &was);
+		return;
+	}
 	r->open = true;
 	rounds_restore_open(r->hub->rounds, p->member, &was);
 }

@@ -94,13 +94,12 @@ static bool is_measured(const struct hub *h, uint64_t round)
 	       round < h->validates + h->run.spec->round.validate_every;
 }
 
-static void store_plan(struct hub *h, uint32_t number)
+/* What it has in this round, or after it. */
+static void store_plan(
+	struct hub *h, uint32_t number, const struct rounds_member *m, uint64_t round)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, number);
-	struct store_plan p = {.round = rounds_round(h->rounds),
-		.member = number,
-		.steps = m->steps,
-		.n_spans = m->n_spans};
+	struct store_plan p = {
+		.round = round, .member = number, .steps = m->steps, .n_spans = m->n_spans};
 	memcpy(p.spans, m->spans, sizeof p.spans);
 	memcpy(p.listed, m->listed, sizeof p.listed);
 	store_plan_add(h->run.store, &p);
@@ -119,7 +118,7 @@ static void open_round(struct hub *h)
 	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
 		const struct rounds_member *m = rounds_member(h->rounds, i);
 		if (m && m->assigned)
-			store_plan(h, i);
+			store_plan(h, i, m, round);
 	}
 	store_put_number(h->run.store, "opened_s", h->opened_s);
 	put_numbers(h);
@@ -139,7 +138,7 @@ static void open_round(struct hub *h)
 static void add_member(struct hub *h, uint32_t number)
 {
 	store_begin(h->run.store);
-	store_plan(h, number);
+	store_plan(h, number, rounds_member(h->rounds, number), rounds_round(h->rounds));
 	put_numbers(h);
 	if (commit(h))
 		hub_link_plan(h, number);
@@ -182,11 +181,8 @@ static void put_streams(struct hub *h, uint64_t round)
 		if (!m || !h->run.spec->round.overlap)
 			continue;
 		stream_rest(&h->run.spec->round, rounds_round(h->rounds), m, &rest);
-		struct store_plan p = {.round = round, .member = i, .n_spans = rest.n_spans};
-		memcpy(p.spans, rest.spans, sizeof p.spans);
-		memcpy(p.listed, rest.listed, sizeof p.listed);
-		if (p.n_spans)
-			store_plan_add(h->run.store, &p);
+		if (rest.n_spans)
+			store_plan(h, i, &rest, round);
 	}
 }
 

@@ -98,12 +98,9 @@ static void give_back(struct rounds *r, struct rounds_member *m)
 	memset(m->listed, 0, sizeof m->listed);
 }
 
-void rounds_return_stream(struct rounds *r, const struct span *spans, uint32_t n,
-	const uint64_t listed[static SPEC_FRAGMENTS_MAX])
+void rounds_return_stream(struct rounds *r, const struct rounds_member *was)
 {
-	struct rounds_member m = {.n_spans = n};
-	memcpy(m.spans, spans, n * sizeof *spans);
-	memcpy(m.listed, listed, sizeof m.listed);
+	struct rounds_member m = *was;
 	give_back(r, &m);
 }
 
@@ -273,8 +270,10 @@ static void join_open(struct rounds *r, uint32_t member, uint64_t now)
 /* A process that has begun anew counts the round's time from when it hears of it. */
 static void shorten(const struct rounds *r, struct rounds_member *m, uint64_t now)
 {
+	if (!r->spec->round.overlap)
+		return;
 	double left = waits_left(&r->waits, now), most = left > BACK_LEAST ? left : BACK_LEAST;
-	if (r->spec->round.overlap && most * r->spec->round.seconds < m->seconds)
+	if (most * r->spec->round.seconds < m->seconds)
 		m->seconds = most * r->spec->round.seconds;
 }
 

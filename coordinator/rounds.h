@@ -32,9 +32,8 @@ struct rounds *rounds_new(const struct rounds_config *config);
 void rounds_free(struct rounds *r); /* NULL-safe */
 /* Sequence numbers that were handed out and not done, as they were stored. */
 void rounds_return_span(struct rounds *r, struct span s);
-/* The same for a stream. */
-void rounds_return_stream(struct rounds *r, const struct span *spans, uint32_t n,
-	const uint64_t listed[static SPEC_FRAGMENTS_MAX]);
+/* The same for a member's stream (spans, listed). */
+void rounds_return_stream(struct rounds *r, const struct rounds_member *was);
 /* After a restart: the plan that was open (spans, listed, steps); members are away until they come
  * back, and may still deliver. */
 void rounds_restore_open(struct rounds *r, uint32_t member, const struct rounds_member *was);

@@ -71,7 +71,8 @@ bool standing_follow_uncut(const struct standing *s);
 /* step: since this plan came, from 0, for the learning rate. */
 enum err standing_follow_step(
 	struct standing *s, uint64_t step, double *loss, struct why *why) MUST_CHECK;
-/* Cuts all shards with all that was trained on and not listed.  After a failure it stands nowhere.
+/* Cuts the shards whose turn it is with all that was trained on and not listed for them.  After a
+ * failure it stands nowhere.
  */
 enum err standing_follow_cut(struct standing *s, struct why *why) MUST_CHECK;
 /* The loss of G, whatever W is; as trainer_validate. */
@@ -90,7 +91,8 @@ double standing_lr(const struct standing *s, const struct plan *plan, uint64_t s
 /* One inner step on the plan's data; errors as trainer_step. */
 enum err standing_step(struct standing *s, const struct plan *plan, uint64_t step, double *loss,
 	struct why *why) MUST_CHECK;
-/* Cut all shards after so many steps of the plan.  After a failure it stands nowhere. */
+/* Cut the shards whose turn it is after so many steps of the plan.  After a failure it stands
+ * nowhere. */
 enum err standing_cut(
 	struct standing *s, const struct plan *plan, uint64_t steps, struct why *why) MUST_CHECK;
 /* How many values of a chunk the cuts from now on keep, from 1 to the spec's; 0: the spec's. */
