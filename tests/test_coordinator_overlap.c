@@ -13,47 +13,17 @@
 #include "base/rng.h"
 #include "coordinator/budget.h"
 #include "coordinator/rounds.h"
+#include "tests/help_rounds.h"
 
-#define SHARDS 2
-#define SEQ 8
 #define LENGTH (10 * CLOCK_SECOND)
 
 static struct spec make_spec(double quorum)
 {
-	struct spec s = {0};
-	s.train = (struct spec_train){
-		.batch = 2, .micro_batch = 2, .seq = SEQ, .total_tokens = 1u << 30};
-	s.round = (struct spec_round){.mode = SPEC_timed,
+	return spec_of((struct spec_round){.mode = SPEC_timed,
 		.seconds = 10,
 		.peers_min = 1,
 		.quorum = quorum,
-		.overlap = true};
-	return s;
-}
-
-static struct rounds *start(const struct spec *spec)
-{
-	struct rounds_config c = {.spec = spec, .n_shards = SHARDS, .first_round = 1, .now = 1};
-	return rounds_new(&c);
-}
-
-static void join(struct rounds *r, uint32_t member, uint64_t now)
-{
-	rounds_on_joined(r, member, now);
-	rounds_on_linked(r, member, true, now);
-}
-
-static struct rounds_action expect(struct rounds *r, enum rounds_action_kind kind)
-{
-	struct rounds_action a = rounds_next(r);
-	assert_int_equal(a.kind, kind);
-	return a;
-}
-
-static void deliver(struct rounds *r, uint32_t member, uint64_t n, uint64_t now)
-{
-	for (int s = 0; s < SHARDS; s++)
-		assert_true(rounds_on_contribution(r, member, n, now));
+		.overlap = true});
 }
 
 static uint64_t begins(const struct rounds *r, uint32_t member)
@@ -73,8 +43,8 @@ static void the_next_round_opens_with_the_commit(void **state)
 	assert_int_equal(expect(r, ROUNDS_add_member).member, 1); /* with most of it left */
 	assert_true(rounds_member(r, 1)->seconds > 9.9);
 	uint64_t a = begins(r, 0), b = begins(r, 1);
-	deliver(r, 0, 6, LENGTH);
-	deliver(r, 1, 4, LENGTH + 1);
+	deliver_some(r, 0, 6, LENGTH);
+	deliver_some(r, 1, 4, LENGTH + 1);
 	expect(r, ROUNDS_close_round);
 	rounds_on_committed(r, 10 * SEQ, LENGTH + 2);
 	assert_int_equal(expect(r, ROUNDS_open_round).round, 2);
@@ -97,7 +67,7 @@ static void a_stream_has_a_reserve(void **state)
 		assert_true(have <= budget_reserve(&spec, m->steps));
 		assert_true(have >= 2 * m->steps * spec.train.batch);
 		rounds_on_progress(r, 0, 1, 100, round * LENGTH - 5);
-		deliver(r, 0, m->steps * spec.train.batch, round * LENGTH);
+		deliver_some(r, 0, m->steps * spec.train.batch, round * LENGTH);
 		expect(r, ROUNDS_close_round);
 		rounds_on_committed(r, round * SEQ, round * LENGTH + 1);
 		expect(r, ROUNDS_open_round);
@@ -115,7 +85,7 @@ static void who_comes_late_in_a_round_waits_for_the_next(void **state)
 	join(r, 1, LENGTH * 9 / 10);
 	expect(r, ROUNDS_none);
 	assert_int_equal(rounds_member(r, 1)->state, MEMBER_ready);
-	deliver(r, 0, 6, LENGTH);
+	deliver_some(r, 0, 6, LENGTH);
 	expect(r, ROUNDS_close_round);
 	rounds_on_committed(r, 6 * SEQ, LENGTH + 2);
 	expect(r, ROUNDS_open_round);
@@ -134,7 +104,7 @@ static void a_round_that_is_held_up_takes_in_who_is_ready(void **state)
 	join(r, 1, 1);
 	expect(r, ROUNDS_add_member);
 	join(r, 2, LENGTH * 9 / 10);
-	deliver(r, 0, 2, LENGTH);
+	deliver_some(r, 0, 2, LENGTH);
 	expect(r, ROUNDS_none);
 	rounds_on_pause(r, true, LENGTH);
 	uint64_t given_up = rounds_deadline(r);
@@ -147,7 +117,7 @@ static void a_round_that_is_held_up_takes_in_who_is_ready(void **state)
 	assert_int_equal(expect(r, ROUNDS_add_member).member, 2);
 	assert_true(rounds_member(r, 2)->seconds > 2 && rounds_member(r, 2)->seconds < 3);
 	assert_int_equal(rounds_deadline(r), given_up); /* nobody is left to be taken in */
-	deliver(r, 2, 1, now + LENGTH / 4);
+	deliver_some(r, 2, 1, now + LENGTH / 4);
 	now = rounds_deadline(r); /* a quorum is in */
 	assert_true(now < given_up);
 	rounds_tick(r, now);
@@ -170,7 +140,7 @@ static void who_is_late_sends_with_the_next_round(void **state)
 	uint64_t first = begins(r, 1), now = 1;
 	for (int late = 1; late <= 3; late++) {
 		now += LENGTH;
-		deliver(r, 0, 2, now);
+		deliver_some(r, 0, 2, now);
 		now += 3 * LENGTH;
 		rounds_tick(r, now);
 		assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
@@ -335,7 +305,7 @@ static void an_abandoned_round_goes_on(void **state)
 	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);
 	assert_int_equal(begins(r, 0), begin);
 	assert_int_equal(accounted(r, 0), SHARDS * rounds_cursor(r));
-	deliver(r, 0, 6, 1001 * LENGTH);
+	deliver_some(r, 0, 6, 1001 * LENGTH);
 	expect(r, ROUNDS_close_round);
 	rounds_free(r);
 }

@@ -13,48 +13,21 @@
 #include "coordinator/arrivals.h"
 #include "coordinator/reason.h"
 #include "coordinator/rounds.h"
-
-#define SHARDS 2
-#define SEQ 8
+#include "tests/help_rounds.h"
 
 static struct spec make_spec(enum spec_mode mode, uint32_t peers_min, double quorum)
 {
-	struct spec s = {0};
-	s.train = (struct spec_train){
-		.batch = 2, .micro_batch = 2, .seq = SEQ, .total_tokens = 1u << 30};
-	s.round = (struct spec_round){.mode = mode,
+	return spec_of((struct spec_round){.mode = mode,
 		.steps = mode == SPEC_fixed ? 5 : 0,
 		.seconds = 10,
 		.peers_min = peers_min,
-		.quorum = quorum};
-	return s;
-}
-
-static struct rounds *start(const struct spec *spec)
-{
-	struct rounds_config c = {.spec = spec, .n_shards = SHARDS, .first_round = 1, .now = 1};
-	return rounds_new(&c);
-}
-
-static struct rounds_action expect(struct rounds *r, enum rounds_action_kind kind)
-{
-	struct rounds_action a = rounds_next(r);
-	assert_int_equal(a.kind, kind);
-	return a;
-}
-
-static void join(struct rounds *r, uint32_t member, uint64_t now)
-{
-	rounds_on_joined(r, member, now);
-	rounds_on_linked(r, member, true, now);
+		.quorum = quorum});
 }
 
 static void deliver(struct rounds *r, uint32_t member, uint64_t now)
 {
 	const struct rounds_member *m = rounds_member(r, member);
-	uint64_t n = span_count(m->spans, m->n_spans);
-	for (int s = 0; s < SHARDS; s++)
-		assert_true(rounds_on_contribution(r, member, n, now));
+	deliver_some(r, member, span_count(m->spans, m->n_spans), now);
 }
 
 static void opens_when_enough_are_ready(void **state)
