@@ -109,6 +109,23 @@ static void read_how_to_compute(void **state)
 	spec_free(s);
 }
 
+/* Every fragment has a shard: the demo has two. */
+static void fragments_are_no_more_than_shards(void **state)
+{
+	(void)state;
+	const char *sets[] = {
+		"round.mode=timed", "round.steps=null", "round.seconds=60", "round.fragments=2"};
+	struct spec *s = load(sets, 4);
+	assert_true(s->round.overlap);
+	assert_int_equal(s->round.fragments, 2);
+	spec_free(s);
+	s = NULL;
+	struct why why = {0};
+	sets[3] = "round.fragments=3";
+	assert_int_equal(spec_load("configs/demo.json", sets, 4, &s, NULL, &why), ERR_range);
+	assert_non_null(strstr(why.text, "round.fragments: is 3, and the model has 2 shards"));
+}
+
 /* Each mistake is behind its line, but for a member that was not in the file. */
 static void name_lines_of_the_file(void **state)
 {
@@ -178,6 +195,9 @@ static void name_each_mistake(void **state)
 		{"round.mode=\"timed\"", "round.seconds: "},
 		{"round.seconds=5", "belongs to another mode than \"fixed\""},
 		{"round.quorum=0", "round.quorum: "},
+		{"round.overlap=true", "round.overlap: is for timed rounds"},
+		{"round.fragments=0", "round.fragments: must be a whole number from 1 to 16"},
+		{"round.fragments=2", "round.fragments: is for rounds that overlap"},
 		{"outer.rule=average",
 			"needs the parameters as they are: select \"all\", values \"f32\" "
 			"and no dct; here are \"topk\" and \"two\""},
@@ -423,6 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_the_demo),
 		cmocka_unit_test(fill_in_defaults),
+		cmocka_unit_test(fragments_are_no_more_than_shards),
 		cmocka_unit_test(read_how_to_compute),
 		cmocka_unit_test(name_lines_of_the_file),
 		cmocka_unit_test(name_each_mistake),
