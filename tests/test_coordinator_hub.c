@@ -159,6 +159,53 @@ static void killed_anywhere_streams_balance(void **state)
 	spec_free(spec);
 }
 
+static bool second_round_is_closed(const struct hub *h)
+{
+	return run_head(&h->run).round == 2;
+}
+
+static bool first_round_is_closed(const struct hub *h)
+{
+	return run_head(&h->run).round == 1;
+}
+
+static void contribute_all(struct hub *h)
+{
+	for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
+		for (uint32_t s = 0; s < h->run.files.n_shards; s++)
+			help_coordinator_contribute(h, i, s);
+}
+
+/* Rounds go on meanwhile; the loss is that of the state that was asked about. */
+static void a_loss_may_take_longer_than_a_round(void **state)
+{
+	(void)state;
+	struct spec *spec = help_coordinator_spec_of("\"mode\":\"timed\",\"seconds\":10");
+	struct hub h;
+	help_coordinator_open(&h, spec);
+	for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
+		help_coordinator_hello(&h, i);
+	const uint32_t asked = h.validator;
+	assert_int_not_equal(asked, MEMBERS_NONE);
+	contribute_all(&h);
+	help_coordinator_until(&h, first_round_is_closed);
+	contribute_all(&h);
+	help_coordinator_until(&h, second_round_is_closed);
+	assert_int_equal(h.validator, asked);
+	assert_true(ledger_tokens(h.run.ledger) > 0);
+	shoal_header v = {.which_body = MSG_validation};
+	v.body.validation.round = 0;
+	v.body.validation.nats_per_token = v.body.validation.nats_per_byte = 5;
+	v.body.validation.tokens = 100;
+	help_coordinator_message(&h, asked - MEMBERS_FIRST, &v);
+	assert_true(h.have_loss);
+	assert_int_equal(h.last_loss.round, 0);
+	assert_int_equal(h.last_loss.tokens, 0);
+	assert_int_equal(h.refusals, 0);
+	hub_close(&h);
+	spec_free(spec);
+}
+
 int main(void)
 {
 	struct why why;
@@ -168,6 +215,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rounds_are_played_and_survive_a_restart,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(killed_anywhere_it_ends_the_same,
+			help_coordinator_setup, help_coordinator_teardown),
+		cmocka_unit_test_setup_teardown(a_loss_may_take_longer_than_a_round,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(killed_anywhere_streams_balance,
 			help_coordinator_setup, help_coordinator_teardown),
