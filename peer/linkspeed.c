@@ -1,12 +1,36 @@
 #include "peer/linkspeed.h"
-#include <string.h>
+#include <math.h>
+#include <stdbool.h>
 #include "base/clock.h"
+
+/* Mostly round trips.  One that was measured at another time may be too long, so no more than half
+ * of the time is taken for idle. */
+static bool is_small(const struct linkspeed_burst *b)
+{
+	return b->idle_ns > (b->ended_ns - b->began_ns) / 2;
+}
+
+static double burst_bits(const struct linkspeed_burst *b)
+{
+	uint64_t took = b->ended_ns - b->began_ns;
+	uint64_t moving = is_small(b) ? took - took / 2 : took - b->idle_ns;
+	return b->bytes && moving ? 8 * (double)b->bytes / clock_seconds(moving) : 0;
+}
+
+/* What the newest burst, now that it is over, lets believe. */
+static double believed(const struct linkspeed *l)
+{
+	const double bits = burst_bits(&l->last);
+	if (!is_small(&l->last))
+		return bits;
+	return fmax(bits, fmin(2 * fmax(l->before, bits), LINKSPEED_HOPE * bits));
+}
 
 void linkspeed_add(struct linkspeed *l, const struct linkspeed_burst *object)
 {
-	struct linkspeed_burst *last = &l->last[0];
+	struct linkspeed_burst *last = &l->last;
 	if (!last->bytes || object->began_ns > last->ended_ns) {
-		memmove(l->last + 1, l->last, (LINKSPEED_BURSTS - 1) * sizeof *last);
+		l->before = believed(l);
 		*last = *object;
 		return;
 	}
@@ -18,20 +42,7 @@ void linkspeed_add(struct linkspeed *l, const struct linkspeed_burst *object)
 		last->idle_ns = object->idle_ns;
 }
 
-static double burst_bits(const struct linkspeed_burst *b)
-{
-	uint64_t took = b->ended_ns - b->began_ns, moving = took - b->idle_ns;
-	// A round trip that was measured at another time may be too long.
-	if (b->idle_ns > took / 2)
-		moving = took - took / 2;
-	return b->bytes && moving ? 8 * (double)b->bytes / clock_seconds(moving) : 0;
-}
-
 double linkspeed_bits(const struct linkspeed *l)
 {
-	double best = 0;
-	for (unsigned i = 0; i < LINKSPEED_BURSTS; i++)
-		if (burst_bits(&l->last[i]) > best)
-			best = burst_bits(&l->last[i]);
-	return best;
+	return fmax(l->before, burst_bits(&l->last));
 }
