@@ -18,6 +18,7 @@ static struct {
 	const char *dir, *name, *backend, *listen;
 	int64_t threads, windows;
 	double share;
+	uint64_t step_time;
 	uint64_t memory, max_up, send_delay, give;
 } opt;
 
@@ -40,6 +41,8 @@ static const struct option_row rows[] = {
 		"most to send per second, as in 8M (bits); 0: what the network takes"},
 	{"send-delay", OPTION_seconds, &opt.send_delay, "0", 0, 10,
 		"for tests of far links: what is sent leaves so much later"},
+	{"step-time", OPTION_seconds, &opt.step_time, "0", 0, 3600,
+		"for tests of slow devices: a step takes at least so long"},
 	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
 		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
 		"off"},
@@ -133,6 +136,7 @@ static enum err take_part(char *word, struct why *why)
 			.backend = opt.backend,
 			.threads = (unsigned)opt.threads,
 			.share = opt.share,
+			.step_ns = opt.step_time,
 			.memory = opt.memory,
 			.windows = (uint64_t)opt.windows,
 			.max_up = opt.max_up,

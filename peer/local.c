@@ -29,7 +29,7 @@ struct options {
 	const char *data, *dir, *init, *backend;
 	int64_t threads, tokens, windows;
 	double share;
-	uint64_t memory, save_every;
+	uint64_t memory, save_every, step_time;
 };
 
 static struct options opt;
@@ -53,6 +53,8 @@ static const struct option_row rows[] = {
 	{"windows", OPTION_int, &opt.windows, "0", 0, 1e9, "validation windows to look at; 0: all"},
 	{"save-every", OPTION_seconds, &opt.save_every, "30s", 0, 86400,
 		"time between saved states; 0: every step"},
+	{"step-time", OPTION_seconds, &opt.step_time, "0", 0, 3600,
+		"for tests of slow devices: a step takes at least so long"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -348,7 +350,7 @@ static int run(struct local *l, const char **words, size_t n, struct why *why)
 	if (trainer_new(&how, &l->trainer, why) || resume(l, why))
 		return PROGRAM_failed;
 	l->sequences = alloc_must_zero(l->spec->train.batch, sizeof *l->sequences);
-	throttle_init(&l->throttle, opt.share);
+	throttle_init(&l->throttle, opt.share, opt.step_time);
 	uint64_t step_tokens = spec_step_tokens(l->spec);
 	uint64_t total = opt.tokens ? (uint64_t)opt.tokens : l->spec->train.total_tokens;
 	l->end = (total + step_tokens - 1) / step_tokens * l->spec->train.batch;

@@ -17,6 +17,7 @@ struct member_config {
 	const char *dir, *name, *backend;
 	unsigned threads;
 	double share;           /* of the time that it may compute, as throttle.h has it */
+	uint64_t step_ns;       /* that a step takes at least */
 	uint64_t memory;        /* as trainer.h has it */
 	uint64_t windows;       /* validation windows to look at when asked; 0: all */
 	uint64_t max_up;        /* bits/s that are sent on average; 0: no limit */

@@ -70,6 +70,7 @@ static void on_data(struct member *m)
 		.backend = m->config->backend,
 		.threads = m->config->threads,
 		.share = m->config->share,
+		.step_ns = m->config->step_ns,
 		.memory = m->config->memory,
 		.windows = m->config->windows,
 		.results = m->mail};

@@ -6,10 +6,10 @@
 /* Longer than any step: what bounds sums of clock readings, whatever a clock may say. */
 #define SPELL_MAX (86400 * CLOCK_SECOND)
 
-void throttle_init(struct throttle *p, double share)
+void throttle_init(struct throttle *p, double share, uint64_t least_ns)
 {
 	assert(share >= THROTTLE_SHARE_LEAST && share <= 1);
-	*p = (struct throttle){.share = share};
+	*p = (struct throttle){.share = share, .least_ns = least_ns};
 }
 
 /* How much of a spell was work. */
@@ -36,5 +36,7 @@ uint64_t throttle_wait(struct throttle *p, uint64_t now_ns, uint64_t busy_ns)
 	p->owed_ns += (int64_t)((double)believed(p, busy_ns) * (1 / p->share - 1));
 	p->begun = true;
 	p->last_ns = now_ns;
-	return p->owed_ns > 0 ? (uint64_t)p->owed_ns : 0;
+	const uint64_t owed = p->owed_ns > 0 ? (uint64_t)p->owed_ns : 0,
+		       left = p->least_ns > busy_ns ? p->least_ns - busy_ns : 0;
+	return owed > left ? owed : left;
 }

@@ -1,6 +1,7 @@
 /*
  * The share of the time that training may compute: how long to sleep after each spell of work, so
- * that busy / (busy + idle) comes to the share.  Pure: times come in, a duration goes out.
+ * that busy / (busy + idle) comes to the share; or how long a spell takes at least, as on a slower
+ * device.  Pure: times come in, a duration goes out.
  */
 #ifndef PEER_THROTTLE_H
 #define PEER_THROTTLE_H
@@ -11,14 +12,16 @@
 
 struct throttle {
 	double share;
+	uint64_t least_ns;
 	bool begun;
 	uint64_t last_ns;  /* when the last spell had ended */
 	uint64_t usual_ns; /* the last spell, as far as it is believed */
 	int64_t owed_ns;   /* sleep; negative: slept more than was owed */
 };
 
-/* share: from THROTTLE_SHARE_LEAST to 1, which never waits. */
-void throttle_init(struct throttle *p, double share);
+/* share: from THROTTLE_SHARE_LEAST to 1, which never waits.  least_ns: of a spell and the sleep
+ * after it, from which nothing is carried to the next. */
+void throttle_init(struct throttle *p, double share, uint64_t least_ns);
 
 /*
  * A spell of busy_ns has ended now: so long to sleep.  What passed between the calls and was not

@@ -258,35 +258,45 @@ static void do_train(struct worker *w, struct job *job)
 
 /* ---- the thread */
 
+static void do_job(struct worker *w, struct job *job)
+{
+	switch ((enum worker_job_kind)job->mail.kind) {
+	case WORKER_job_start:
+		worker_follow_end(w);
+		do_start(w, job);
+		break;
+	case WORKER_job_train:
+		worker_follow_end(w);
+		do_train(w, job);
+		break;
+	case WORKER_job_follow: worker_follow_begin(w, job); return;
+	case WORKER_job_apply: do_apply(w, job); break;
+	case WORKER_job_stop: break;
+	}
+	drop_job(&job->mail);
+}
+
+/* Until the next job or step is due; what is done before a step is no rest from the last one. */
+static void turn(struct worker *w)
+{
+	const uint64_t wait = worker_follow_patience(w), rest = w->follow.rest_ns;
+	struct mail *m = wait ? mailbox_wait(w->jobs, wait) : mailbox_take(w->jobs);
+	const uint64_t began = clock_now_ns();
+	if (m && atomic_load(&w->stop))
+		drop_job(m);
+	else if (m)
+		do_job(w, (struct job *)m);
+	else if (w->follow.job)
+		worker_follow_go(w);
+	if (rest > began && w->follow.rest_ns == rest)
+		w->follow.rest_ns += clock_now_ns() - began;
+}
+
 static void *run(void *arg)
 {
 	struct worker *w = arg;
-	while (!atomic_load(&w->stop)) {
-		uint64_t wait = worker_follow_patience(w);
-		struct mail *m = wait ? mailbox_wait(w->jobs, wait) : mailbox_take(w->jobs);
-		struct job *job = (struct job *)m;
-		if (!m) {
-			if (w->follow.job)
-				worker_follow_go(w);
-			continue;
-		}
-		if (!atomic_load(&w->stop)) {
-			switch ((enum worker_job_kind)m->kind) {
-			case WORKER_job_start:
-				worker_follow_end(w);
-				do_start(w, job);
-				break;
-			case WORKER_job_train:
-				worker_follow_end(w);
-				do_train(w, job);
-				break;
-			case WORKER_job_follow: worker_follow_begin(w, job); continue;
-			case WORKER_job_apply: do_apply(w, job); break;
-			case WORKER_job_stop: break;
-			}
-		}
-		drop_job(m);
-	}
+	while (!atomic_load(&w->stop))
+		turn(w);
 	worker_follow_end(w);
 	if (w->save_last && w->unsaved && standing_confirmed(w->standing))
 		worker_save(w);
@@ -315,7 +325,7 @@ enum err worker_new(const struct worker_config *config, struct worker **out, str
 	}
 	w->spec = config->spec;
 	w->windows = config->windows;
-	throttle_init(&w->throttle, config->share);
+	throttle_init(&w->throttle, config->share, config->step_ns);
 	w->results = config->results;
 	w->jobs = mailbox_new();
 	if (pthread_create(&w->thread, NULL, run, w)) {

@@ -29,6 +29,7 @@ struct worker_config {
 	const char *backend;
 	unsigned threads;
 	double share;     /* of the time that it may compute, as throttle.h has it */
+	uint64_t step_ns; /* that a step takes at least */
 	uint64_t memory;  /* as trainer.h has it */
 	uint64_t windows; /* of the validation split to look at; 0: all */
 	struct mailbox *results;

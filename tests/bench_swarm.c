@@ -2,8 +2,8 @@
  * What a run on slow links loses against the same trainers without a network, and what it wins
  * against an all-reduce in every step: beds of tests/wan, real processes, as root.
  *
- * - utilisation: the ledger's tokens/s over those of `shoal-peer local` at nodes of its own, with
- *   the same shares of the processor, at the same time.  Four peers on `continents`, rounds no
+ * - utilisation: the ledger's tokens/s over those of `shoal-peer local` at the same nodes with the
+ *   same time for a step, one after the other.  Four peers on `continents`, rounds no
  *   longer than 100 Mbit/s need for the parameters as float32; equal peers, with and without
  *   overlap, and 1 : 2 : 4 : 4.  Medians.
  * - join_rounds: how many rounds end without a newcomer after its start.
@@ -11,9 +11,10 @@
  * over the same eight undisturbed at the same time.
  * - vs_allreduce: tests/help_bed_loss.h.
  *
- * Two cores are too few for four trainers at full speed and the codec of all of them: --cpu-share
- * stands in for slower compute devices.  What a peer's codec and hashes take falls into its pauses,
- * as on a machine that trains on another device than its processor.
+ * Two cores are too few for four trainers at full speed and the codec of all of them: --step-time
+ * stands in for slower devices of a constant speed.  What a peer's compute thread does besides its
+ * steps is time lost; what its other threads do (network, codec of what comes in, hashes) is not,
+ * as on a machine with a core for them.
  *
  * SHORT=1: a few seconds of each.  PARTS="utilisation goodput loss": some of it only.  A table,
  * build/bench/swarm.json, and one line of key=value.
@@ -42,22 +43,23 @@ static bool is_short;
 
 /* ---- utilisation */
 
+#define BED "continents"
 #define PEERS 4
 #define SEQ 64
 /* 9.93 million parameters: 3.18 s at 100 Mbit/s. */
 static const char *const model[] = {"model.layers=8", "model.width=320", "model.heads=5",
-	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1",
-	"round.snapshot_every=5", NULL};
+	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1", NULL};
 static const char *const model_waits[] = {"model.layers=8", "model.width=320", "model.heads=5",
 	"model.context=64", "train.batch=1", "train.seq=64", "round.seconds=3.1",
-	"round.snapshot_every=5", "round.overlap=false", NULL};
-static const double equal[PEERS] = {0.05, 0.05, 0.05, 0.05};
-static const double unequal[PEERS] = {0.025, 0.05, 0.1, 0.1};
+	"round.overlap=false", NULL};
+static const double equal[PEERS] = {0.5, 0.5, 0.5, 0.5};
+static const double unequal[PEERS] = {1.2, 0.6, 0.3, 0.3};
 
-static void prepare(struct help_bed_run *r, const char *name, const char *spec, const double *share)
+static void prepare(
+	struct help_bed_run *r, const char *name, const char *spec, const double *step_s)
 {
-	*r = (struct help_bed_run){.bed = name, .name = name, .spec = spec, .n_peers = PEERS};
-	memcpy(r->share, share, PEERS * sizeof *share);
+	*r = (struct help_bed_run){.bed = BED, .name = name, .spec = spec, .n_peers = PEERS};
+	memcpy(r->step_s, step_s, PEERS * sizeof *step_s);
 }
 
 static bool steps_warm(const void *arg)
@@ -77,18 +79,9 @@ static bool rounds_warm(const void *arg)
 	return n >= WARM;
 }
 
-/* Of the run's tokens/s those of the trainers without a network, in the same time. */
-static double part(const struct help_bed_run *run, const struct help_bed_run *alone)
+static double span_s(void)
 {
-	const struct help_bed_pace pace = help_bed_pace(run, WARM);
-	double steps = 0;
-	for (unsigned i = 0; i < PEERS; i++)
-		steps += help_bed_steps(alone, i, pace.end) - help_bed_steps(alone, i, pace.begin);
-	double base = steps * SEQ / (pace.end - pace.begin);
-	printf("  %-8s %8.1f tokens/s, %8.1f without a network: %.3f\n", run->name,
-		pace.tokens_per_s, base, pace.tokens_per_s / base);
-	fflush(stdout);
-	return pace.tokens_per_s / base;
+	return is_short ? 10 : 40;
 }
 
 /* ---- a newcomer, at the farthest node */
@@ -122,7 +115,7 @@ static double join_rounds(struct help_bed_run *r)
 	struct newcomer c = {.run = r};
 	bool in;
 	c.before = rounds_since(&c, &in);
-	r->share[NEWCOMER] = r->share[PEERS - 1];
+	r->step_s[NEWCOMER] = r->step_s[PEERS - 1];
 	help_bed_run_peer(r, NEWCOMER);
 	help_bed_wait("a newcomer joins", LIMIT_S, has_joined, &c);
 	size_t n = rounds_since(&c, &in);
@@ -157,51 +150,61 @@ struct figures {
 	json_t *all;
 };
 
-/* Beside each other: what else happens on this machine happens to all of them. */
-static void beside(struct help_bed_run *alone, struct help_bed_run *const *runs, size_t n)
+/* Tokens/s of the trainers without a network. */
+static double alone(const char *spec, const double *step_s)
 {
-	help_bed_alone_start(alone);
-	for (size_t i = 0; i < n; i++)
-		help_bed_run_start(runs[i]);
-	help_bed_wait("trainers alone begin", LIMIT_S, steps_warm, alone);
-	for (size_t i = 0; i < n; i++)
-		help_bed_wait("runs begin", LIMIT_S, rounds_warm, runs[i]);
-	help_bed_wait("the same trainers, alone and in runs", is_short ? 10 : 50, NULL, NULL);
+	struct help_bed_run r;
+	double steps = 0;
+	prepare(&r, "alone", spec, step_s);
+	help_bed_alone_start(&r);
+	help_bed_wait("trainers without a network begin", LIMIT_S, steps_warm, &r);
+	const double begin = clock_seconds(clock_now_ns());
+	help_bed_wait("trainers without a network", span_s(), NULL, NULL);
+	const double end = clock_seconds(clock_now_ns());
+	help_bed_run_end(&r);
+	for (unsigned i = 0; i < PEERS; i++)
+		steps += help_bed_steps(&r, i, end) - help_bed_steps(&r, i, begin);
+	return steps * SEQ / (end - begin);
 }
 
+/* Of those the tokens/s that a run of the same trainers lists; it goes on. */
+static double part(struct help_bed_run *r, const char *name, const char *spec, const double *step_s,
+	double base)
+{
+	prepare(r, name, spec, step_s);
+	help_bed_run_start(r);
+	help_bed_wait("a run of the same trainers begins", LIMIT_S, rounds_warm, r);
+	help_bed_wait("a run of the same trainers", span_s(), NULL, NULL);
+	const double pace = help_bed_pace(r, WARM).tokens_per_s;
+	printf("  %-8s %8.1f tokens/s, %8.1f without a network: %.3f\n", name, pace, base,
+		pace / base);
+	fflush(stdout);
+	return pace / base;
+}
+
+/* One after the other, on the same bed, so that nobody takes the other's processor or cache. */
 static void utilisation(struct figures *f)
 {
-	struct help_bed_run alone, overlap, waits;
-	struct help_bed_run *const runs[] = {&overlap, &waits};
+	struct help_bed_run run;
 	const char *spec = help_bed_spec("overlap", model),
 		   *spec_waits = help_bed_spec("waits", model_waits);
-	static const char *const names[] = {"alone", "overlap", "waits"};
-	for (int i = 0; i < 3; i++)
-		help_bed_up(names[i], "continents");
+	help_bed_up(BED, BED);
 	for (int i = 0; i < (is_short ? 1 : REPEATS_MOST); i++) {
-		printf("continents, shares of a core %g each\n", equal[0]);
-		prepare(&alone, names[0], spec, equal);
-		prepare(&overlap, names[1], spec, equal);
-		prepare(&waits, names[2], spec_waits, equal);
-		beside(&alone, runs, 2);
-		add(&f->equal, part(&overlap, &alone));
-		add(&f->waits, part(&waits, &alone));
-		help_bed_run_end(&waits);
-		help_bed_run_end(&alone);
+		printf("continents, steps of %g s each\n", equal[0]);
+		double base = alone(spec, equal);
+		add(&f->equal, part(&run, "overlap", spec, equal, base));
 		if (i == 0)
-			add(&f->join, join_rounds(&overlap));
-		help_bed_run_end(&overlap);
-		printf("continents, shares %g : %g : %g : %g\n", unequal[0], unequal[1], unequal[2],
-			unequal[3]);
-		prepare(&alone, names[0], spec, unequal);
-		prepare(&overlap, names[1], spec, unequal);
-		beside(&alone, runs, 1);
-		add(&f->unequal, part(&overlap, &alone));
-		help_bed_run_end(&overlap);
-		help_bed_run_end(&alone);
+			add(&f->join, join_rounds(&run));
+		help_bed_run_end(&run);
+		add(&f->waits, part(&run, "waits", spec_waits, equal, base));
+		help_bed_run_end(&run);
+		printf("continents, steps of %g, %g, %g and %g s\n", unequal[0], unequal[1],
+			unequal[2], unequal[3]);
+		base = alone(spec, unequal);
+		add(&f->unequal, part(&run, "overlap", spec, unequal, base));
+		help_bed_run_end(&run);
 	}
-	for (int i = 0; i < 3; i++)
-		help_bed_down(names[i]);
+	help_bed_down(BED);
 }
 
 /* ---- goodput */
@@ -213,7 +216,7 @@ static void crew_start(struct help_bed_run *r, const char *bed, const char *name
 {
 	*r = (struct help_bed_run){.bed = bed, .name = name, .spec = spec, .n_peers = CREW};
 	for (int i = 0; i < CREW; i++)
-		r->share[i] = 0.05;
+		r->step_s[i] = 0.2;
 	help_bed_up(bed, "home");
 	help_bed_run_start(r);
 }
@@ -302,7 +305,7 @@ int main(void)
 	is_short = getenv("SHORT") && getenv("SHORT")[0] == '1';
 	f.all = json_pack(
 		"{s:b, s:i}", "short", is_short, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN));
-	help_bed_plan((wanted("utilisation") ? is_short ? 90 : 600 : 0) +
+	help_bed_plan((wanted("utilisation") ? is_short ? 110 : 700 : 0) +
 		      (wanted("goodput") ? is_short ? 70 : 200 : 0) +
 		      (wanted("loss") ? is_short ? 150 : 330 : 0));
 	if (wanted("utilisation"))

@@ -52,7 +52,7 @@ const char *help_bed_data(void); /* that all specs of one context share */
 
 struct help_bed_run {
 	const char *bed, *name, *spec; /* name: its folder */
-	double share[HELP_BED_PEERS];  /* of a core */
+	double step_s[HELP_BED_PEERS]; /* that a step takes at least */
 	unsigned n_peers;              /* they take the nodes p1 to p4 in turn */
 	int nice;                      /* of the peers */
 	unsigned windows;              /* of a validation; 0: all */

@@ -46,7 +46,6 @@ static double run_seconds(const char *spec, double target)
 		.name = "home",
 		.spec = spec,
 		.n_peers = RANKS,
-		.share = {1, 1, 1, 1},
 		.nice = 5, /* the coordinator is a machine of its own, elsewhere */
 		.windows = WINDOWS};
 	const struct aim aim = {&r, target};

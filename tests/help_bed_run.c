@@ -97,6 +97,11 @@ static const char *number(double x)
 	return alloc_must_printf("%.4g", x);
 }
 
+static const char *seconds(double x)
+{
+	return alloc_must_printf("%gs", x);
+}
+
 void help_bed_run_peer(struct help_bed_run *r, unsigned i)
 {
 	char node[8];
@@ -107,8 +112,8 @@ void help_bed_run_peer(struct help_bed_run *r, unsigned i)
 		.trace = peer_file(r, i, ".trace"),
 		.nice = r->nice};
 	r->peer[i] = HELP_BED_START(&c, "shoal-peer", "join", help_bed_path(r->name, "join.link"),
-		"--dir", peer_file(r, i, ""), "--name", node, "--threads", "1", "--cpu-share",
-		number(r->share[i]), "--windows", number(r->windows));
+		"--dir", peer_file(r, i, ""), "--name", node, "--threads", "1", "--step-time",
+		seconds(r->step_s[i]), "--windows", number(r->windows));
 }
 
 void help_bed_run_start(struct help_bed_run *r)
@@ -142,7 +147,7 @@ void help_bed_alone_start(struct help_bed_run *r)
 			.nice = r->nice};
 		r->peer[i] = HELP_BED_START(&c, "shoal-peer", "local", r->spec, "--data",
 			help_bed_data(), "--dir", peer_file(r, i, ""), "--threads", "1",
-			"--save-every", "86400", "--cpu-share", number(r->share[i]));
+			"--save-every", "86400", "--step-time", seconds(r->step_s[i]));
 	}
 }
 

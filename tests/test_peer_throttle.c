@@ -17,7 +17,7 @@ struct day {
 static struct day begin(double share)
 {
 	struct day d = {.now = START};
-	throttle_init(&d.throttle, share);
+	throttle_init(&d.throttle, share, 0);
 	return d;
 }
 
@@ -124,11 +124,23 @@ static void long_spells_are_believed_in_time(void **state)
 	assert_int_equal(spell(&d, 60 * CLOCK_SECOND, 0), 60 * CLOCK_SECOND);
 }
 
+/* A slower device: its steps take as long whatever they take here, and lost time is lost. */
+static void a_spell_takes_its_least(void **state)
+{
+	(void)state;
+	struct day d = begin(1);
+	d.throttle.least_ns = 500 * CLOCK_MS;
+	assert_int_equal(spell(&d, 30 * CLOCK_MS, 90 * CLOCK_MS), 470 * CLOCK_MS);
+	assert_int_equal(spell(&d, 80 * CLOCK_MS, 0), 420 * CLOCK_MS);
+	assert_int_equal(spell(&d, 700 * CLOCK_MS, 0), 0);
+	assert_int_equal(spell(&d, 30 * CLOCK_MS, 0), 470 * CLOCK_MS);
+}
+
 static void no_clock_breaks_it(void **state)
 {
 	(void)state;
 	struct throttle p;
-	throttle_init(&p, THROTTLE_SHARE_LEAST);
+	throttle_init(&p, THROTTLE_SHARE_LEAST, 0);
 	for (int i = 0; i < 200; i++)
 		assert_true(throttle_wait(&p, UINT64_MAX, UINT64_MAX) < INT64_MAX);
 	assert_true(throttle_wait(&p, 0, UINT64_MAX) < INT64_MAX);
@@ -146,6 +158,7 @@ int main(void)
 		cmocka_unit_test(debt_ends_at_a_second),
 		cmocka_unit_test(a_suspended_spell_owes_what_is_usual),
 		cmocka_unit_test(long_spells_are_believed_in_time),
+		cmocka_unit_test(a_spell_takes_its_least),
 		cmocka_unit_test(no_clock_breaks_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
