@@ -125,6 +125,7 @@ static void on_failed(struct member *m, const struct worker_result *r)
 		end_apply(m);
 		member_repair(m, &r->why, true); /* fetches records and roster anew */
 		break;
+	case WORKER_job_applied:
 	case WORKER_job_stop: break;
 	}
 }

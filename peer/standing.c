@@ -61,7 +61,7 @@ enum err standing_new(const struct standing_config *config, struct standing **ou
 }
 
 /* From now on it stands nowhere. */
-static void forget(struct standing *s)
+void standing_forget(struct standing *s)
 {
 	for (uint32_t i = 0; s->flights && i < s->n_shards; i++) {
 		feedback_free(s->flights[i].feedback);
@@ -80,7 +80,7 @@ void standing_free(struct standing *s)
 {
 	if (!s)
 		return;
-	forget(s);
+	standing_forget(s);
 	trainer_free(s->trainer);
 	for (uint32_t i = 0; s->flights && i < s->n_shards; i++)
 		buf_release(&s->flights[i].sent);
@@ -170,7 +170,7 @@ enum err standing_begin(
 	struct standing *s, const char *snapshot, const struct ledger_head *at, struct why *why)
 {
 	struct statefile *file;
-	forget(s);
+	standing_forget(s);
 	enum err e = statefile_open(snapshot, "snapshot", &s->spec->id, &file, why);
 	if (e)
 		return e;
@@ -186,7 +186,7 @@ enum err standing_begin(
 		e = standing_save(s, why);
 	}
 	if (e)
-		forget(s);
+		standing_forget(s);
 	return e;
 }
 
@@ -195,7 +195,7 @@ enum err standing_resume(struct standing *s, struct why *why)
 	struct statefile *file;
 	struct buf passed;
 	uint64_t number;
-	forget(s);
+	standing_forget(s);
 	buf_init(&passed, 1 << 16);
 	statefile_sweep(&s->series);
 	enum err e = statefile_open_newest(&s->series, &file, &number, &passed, why);
@@ -209,7 +209,7 @@ enum err standing_resume(struct standing *s, struct why *why)
 		e = standing_file_read(s, file, why);
 	statefile_close(file);
 	if (e)
-		forget(s);
+		standing_forget(s);
 	return e;
 }
 
@@ -223,7 +223,7 @@ struct hash standing_state(const struct standing *s)
 	return s->ledger ? replica_hash_all(s->replica) : (struct hash){0};
 }
 
-static enum err check_place(const struct standing *s, struct why *why)
+enum err standing_somewhere(const struct standing *s, struct why *why)
 {
 	if (!s->ledger)
 		return err_why(why, ERR_state,
@@ -240,7 +240,7 @@ static enum err check_place(const struct standing *s, struct why *why)
 
 bool standing_answers(const struct standing *s, const struct plan *plan)
 {
-	if (check_place(s, NULL))
+	if (standing_somewhere(s, NULL))
 		return false;
 	struct span due[SPAN_MAX];
 	uint32_t n_due = span_tail(plan->spans, plan->n_spans, standing_from(s, plan), due);
@@ -258,7 +258,7 @@ bool standing_answers(const struct standing *s, const struct plan *plan)
 
 enum err standing_place(const struct standing *s, const struct plan *plan, struct why *why)
 {
-	enum err e = check_place(s, why);
+	enum err e = standing_somewhere(s, why);
 	if (e)
 		return e;
 	const struct ledger_head at = ledger_at(s->ledger);
@@ -317,7 +317,7 @@ enum err standing_train(struct standing *s, const struct plan *plan, uint64_t fi
 	double *loss, struct why *why)
 {
 	const uint32_t batch = s->spec->train.batch;
-	enum err e = check_place(s, why);
+	enum err e = standing_somewhere(s, why);
 	if (e)
 		return e;
 	if (first + batch > span_count(plan->spans, plan->n_spans))
@@ -355,7 +355,7 @@ static enum err cut_one(
 
 enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t steps, struct why *why)
 {
-	enum err e = check_place(s, why);
+	enum err e = standing_somewhere(s, why);
 	if (e)
 		return e;
 	const uint64_t from = standing_from(s, plan), to = steps * s->spec->train.batch;
@@ -371,7 +371,7 @@ enum err standing_cut(struct standing *s, const struct plan *plan, uint64_t step
 			e = cut_one(s, &says, i, why);
 	s->moved = false;
 	if (e)
-		forget(s);
+		standing_forget(s);
 	return e;
 }
 
@@ -387,135 +387,6 @@ const uint8_t *standing_sent(const struct standing *s, uint32_t shard, size_t *l
 	return sent->len ? sent->data : NULL;
 }
 
-/* ---- applying */
-
-static bool roster_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
-{
-	const struct roster_member *m = roster_by_number(arg, peer);
-	if (m)
-		memcpy(out, m->sign.b, SIGN_PUBLIC);
-	return m != NULL;
-}
-
-/* What can be known of entries before anything is changed. */
-static enum err check_entry(const struct standing *s, const struct ledger_entry *e,
-	const struct roster *roster, struct why *why)
-{
-	if (e->shard >= s->n_shards)
-		return err_why(why, ERR_shape, "ledger entry %llu is for shard %u of %u",
-			(unsigned long long)e->sequence, e->shard, s->n_shards);
-	for (uint32_t i = 0; i < e->count; i++)
-		if (!roster_by_number(roster, e->accepted[i].peer))
-			return err_why(why, ERR_unknown_peer,
-				"ledger entry %llu lists member %u, who is not on the roster known "
-				"here",
-				(unsigned long long)e->sequence, e->accepted[i].peer);
-	return ERR_OK;
-}
-
-static enum err check_records(const struct standing *s, const struct record *open, size_t n,
-	const struct ledger_head *head, struct why *why)
-{
-	struct ledger_head at = ledger_at(s->ledger), to = *head;
-	if (n % s->n_shards)
-		return err_why(why, ERR_shape,
-			"%zu ledger entries are no whole rounds of %u shards", n, s->n_shards);
-	if (n && open[n - 1].entry.sequence < head->sequence) { /* a piece of the way */
-		to.sequence = open[n - 1].entry.sequence;
-		to.round = open[n - 1].entry.round;
-		if (ledger_entry_hash(&open[n - 1].entry, &to.hash))
-			return err_why(why, ERR_nomem, "no memory for a ledger entry");
-	}
-	return record_chain(open, n, &at, &to, why);
-}
-
-static const struct ledger_accepted *own_part(
-	const struct standing *s, const struct ledger_entry *e)
-{
-	for (uint32_t i = 0; i < e->count; i++)
-		if (e->accepted[i].peer == s->member)
-			return &e->accepted[i];
-	return NULL;
-}
-
-/* G has moved; w is W, or G before where nothing was cut. */
-static enum err join(struct standing *s, const struct ledger_entry *entry, struct why *why)
-{
-	struct standing_flight *f = &s->flights[entry->shard];
-	const float *g = replica_params(s->replica, entry->shard);
-	const struct ledger_accepted *own = own_part(s, entry);
-	bool known = feedback_in_flight(f->feedback) &&
-		     (!own || hash_equal(&own->planes, &f->says.planes));
-	if (own && !known) /* a cut that a damaged state has lost: its rest is not known */
-		feedback_reset(f->feedback, g, s->w);
-	else if (feedback_join(f->feedback, own != NULL, g, s->w))
-		return err_why(why, ERR_nomem, "no memory to join shard %u to round %llu",
-			entry->shard, (unsigned long long)entry->round);
-	if (own) {
-		s->listed += own->tokens;
-		s->own_listed = known;
-	}
-	buf_clear(&f->sent);
-	trainer_write(s->trainer, entry->shard, PARAMS_value, s->w);
-	return ERR_OK;
-}
-
-static enum err apply_one(
-	struct standing *s, struct record *r, const struct roster *roster, struct why *why)
-{
-	const uint32_t shard = r->entry.shard;
-	const size_t n = trainer_count(s->trainer, shard);
-	struct update_expect expect = {.run = s->spec->id,
-		.parent = ledger_parent(s->ledger),
-		.codec = s->exchange.codec,
-		.merged = s->exchange.merged,
-		.n = n,
-		.key = roster_key,
-		.arg = (void *)(uintptr_t)roster};
-	const bool idle = !r->entry.count && !feedback_in_flight(s->flights[shard].feedback);
-	if (idle) {
-		/* G stays, and W with it */
-	} else if (feedback_in_flight(s->flights[shard].feedback) || s->following)
-		trainer_read(s->trainer, shard, PARAMS_value, s->w);
-	else
-		memcpy(s->w, replica_params(s->replica, shard), n * sizeof *s->w);
-	enum err e = update_verify(&r->update, &expect, why);
-	if (!e)
-		e = ledger_append(s->ledger, &r->entry, why);
-	if (!e)
-		e = replica_apply(s->replica, &r->entry, &r->update, why);
-	return e || idle ? e : join(s, &r->entry, why);
-}
-
-enum err standing_apply(struct standing *s, const struct standing_record *records, size_t n,
-	const struct ledger_head *head, const struct roster *roster, struct why *why)
-{
-	if (!s->ledger)
-		return check_place(s, why);
-	struct record *open = alloc_must_zero(n + 1, sizeof *open);
-	enum err e = ERR_OK;
-	for (size_t i = 0; !e && i < n; i++)
-		e = record_open(records[i].bytes, records[i].len, &open[i], why);
-	if (!e)
-		e = check_records(s, open, n, head, why);
-	for (size_t i = 0; !e && i < n; i++)
-		e = check_entry(s, &open[i].entry, roster, why);
-	const bool began = !e;
-	for (size_t i = 0; !e && i < n; i++)
-		e = apply_one(s, &open[i], roster, why);
-	for (size_t i = 0; i < n; i++)
-		record_release(&open[i]);
-	free(open);
-	if (!e) {
-		s->moved = false;
-		standing_follow_settle(s);
-		s->confirmed = ledger_at(s->ledger).sequence == head->sequence;
-	} else if (began) {
-		forget(s);
-	}
-	return e;
-}
-
 bool standing_confirmed(const struct standing *s)
 {
 	return s->ledger && s->confirmed;
@@ -528,7 +399,7 @@ uint64_t standing_listed(const struct standing *s)
 
 enum err standing_save(struct standing *s, struct why *why)
 {
-	enum err e = check_place(s, why);
+	enum err e = standing_somewhere(s, why);
 	if (!e && s->moved)
 		e = err_why(why, ERR_state, "steps that were not cut yet cannot be saved");
 	return e ? e : standing_file_write(s, why);

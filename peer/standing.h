@@ -113,6 +113,17 @@ struct standing_record { /* as round/record.h encodes it */
  * failure while applying it stands nowhere: resume. */
 enum err standing_apply(struct standing *s, const struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster, struct why *why) MUST_CHECK;
+/* The same in parts, so that training goes on beside it: _work takes the entries of the next round
+ * into ledger and replica, on any thread, while only standing_follow_step and _left are called on
+ * the one that trains; _join, when it is done, takes them into W there and says whether there is
+ * more to work on; _end gives what standing_apply gives, and frees.  What is given is borrowed
+ * until then. */
+struct standing_apply;
+struct standing_apply *standing_apply_new(struct standing *s, const struct standing_record *records,
+	size_t n, const struct ledger_head *head, const struct roster *roster);
+void standing_apply_work(struct standing_apply *a);
+bool standing_apply_join(struct standing_apply *a);
+enum err standing_apply_end(struct standing_apply *a, struct why *why) MUST_CHECK;
 /* Whether a head was signed for where it stands. */
 bool standing_confirmed(const struct standing *s);
 uint64_t standing_listed(const struct standing *s); /* own tokens that were listed, since _new */

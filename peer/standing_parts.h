@@ -47,6 +47,9 @@ static inline uint64_t standing_from(const struct standing *s, const struct plan
 {
 	return plan->listed[turns_fragment(&s->spec->round, plan->round)];
 }
+/* ERR_state unless it stands somewhere that a head was signed for. */
+enum err standing_somewhere(const struct standing *s, struct why *why) MUST_CHECK;
+void standing_forget(struct standing *s); /* it stands nowhere then */
 /* It stands somewhere, and the plan starts there. */
 enum err standing_place(
 	const struct standing *s, const struct plan *plan, struct why *why) MUST_CHECK;

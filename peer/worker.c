@@ -54,12 +54,17 @@ static void drop_job(struct mail *m)
 	free(job);
 }
 
-static struct job *job_new(enum worker_job_kind kind)
+struct job *worker_job_new(enum worker_job_kind kind)
 {
 	struct job *job = alloc_must_zero(1, sizeof *job);
 	job->mail.kind = (int)kind;
 	job->mail.drop = drop_job;
 	return job;
+}
+
+void worker_job_free(struct job *job)
+{
+	drop_job(&job->mail);
 }
 
 /* Asked by the trainer between micro-batches. */
@@ -69,7 +74,7 @@ bool worker_unwanted(void *arg)
 	return atomic_load(&w->stop) || (w->ticket && atomic_load(&w->abandoned) >= w->ticket);
 }
 
-static void tell_place(struct worker *w, const struct job *job, enum worker_result_kind kind)
+void worker_tell_place(struct worker *w, const struct job *job, enum worker_result_kind kind)
 {
 	struct worker_result *r = worker_result_new(kind, job);
 	r->head = standing_head(w->standing);
@@ -102,27 +107,7 @@ static void do_start(struct worker *w, struct job *job)
 	if (e)
 		worker_tell_failed(w, job, &why);
 	else
-		tell_place(w, job, WORKER_started);
-}
-
-static void do_apply(struct worker *w, struct job *job)
-{
-	struct why why = {0};
-	size_t len;
-	const bool cut_saved = standing_sent(w->standing, 0, &len) && !w->save_failed;
-	if (standing_apply(w->standing, job->records, job->n, &job->head, job->roster, &why)) {
-		worker_tell_failed(w, job, &why);
-		return;
-	}
-	if (w->follow.job) {
-		tell_place(w, job, WORKER_applied);
-		return;
-	}
-	/* From a saved cut the ledger leads here again, to the bit: one state a round is enough. */
-	w->unsaved = true;
-	if (!cut_saved && standing_confirmed(w->standing))
-		worker_save(w);
-	tell_place(w, job, WORKER_applied);
+		worker_tell_place(w, job, WORKER_started);
 }
 
 enum err worker_validate(struct worker *w, const struct job *job, struct why *why)
@@ -260,6 +245,8 @@ static void do_train(struct worker *w, struct job *job)
 
 static void do_job(struct worker *w, struct job *job)
 {
+	if (job->mail.kind != WORKER_job_applied)
+		worker_apply_settle(w);
 	switch ((enum worker_job_kind)job->mail.kind) {
 	case WORKER_job_start:
 		worker_follow_end(w);
@@ -270,7 +257,8 @@ static void do_job(struct worker *w, struct job *job)
 		do_train(w, job);
 		break;
 	case WORKER_job_follow: worker_follow_begin(w, job); return;
-	case WORKER_job_apply: do_apply(w, job); break;
+	case WORKER_job_apply: worker_apply_begin(w, job); return;
+	case WORKER_job_applied: worker_apply_go_on(w); break;
 	case WORKER_job_stop: break;
 	}
 	drop_job(&job->mail);
@@ -297,6 +285,7 @@ static void *run(void *arg)
 	struct worker *w = arg;
 	while (!atomic_load(&w->stop))
 		turn(w);
+	worker_apply_settle(w);
 	worker_follow_end(w);
 	if (w->save_last && w->unsaved && standing_confirmed(w->standing))
 		worker_save(w);
@@ -344,7 +333,7 @@ void worker_free(struct worker *w, bool save_last)
 		return;
 	w->save_last = save_last;
 	atomic_store(&w->stop, true);
-	mailbox_put(w->jobs, &job_new(WORKER_job_stop)->mail);
+	mailbox_put(w->jobs, &worker_job_new(WORKER_job_stop)->mail);
 	pthread_join(w->thread, NULL);
 	mailbox_free(w->jobs);
 	standing_free(w->standing);
@@ -377,7 +366,7 @@ void worker_describe(const struct worker *w, char *out, size_t size)
 
 void worker_start(struct worker *w, const char *path, const struct ledger_head *at)
 {
-	struct job *job = job_new(WORKER_job_start);
+	struct job *job = worker_job_new(WORKER_job_start);
 	if (path) {
 		job->path = alloc_must_strdup(path);
 		job->head = *at;
@@ -387,7 +376,7 @@ void worker_start(struct worker *w, const char *path, const struct ledger_head *
 
 void worker_train(struct worker *w, const struct plan *plan)
 {
-	struct job *job = job_new(WORKER_job_train);
+	struct job *job = worker_job_new(WORKER_job_train);
 	job->plan = *plan;
 	job->ticket = atomic_fetch_add(&w->tickets, 1) + 1;
 	mailbox_put(w->jobs, &job->mail);
@@ -395,7 +384,7 @@ void worker_train(struct worker *w, const struct plan *plan)
 
 void worker_follow(struct worker *w, const struct plan *plan)
 {
-	struct job *job = job_new(WORKER_job_follow);
+	struct job *job = worker_job_new(WORKER_job_follow);
 	job->plan = *plan;
 	job->ticket = atomic_fetch_add(&w->tickets, 1) + 1;
 	mailbox_put(w->jobs, &job->mail);
@@ -404,7 +393,7 @@ void worker_follow(struct worker *w, const struct plan *plan)
 void worker_apply(struct worker *w, struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster)
 {
-	struct job *job = job_new(WORKER_job_apply);
+	struct job *job = worker_job_new(WORKER_job_apply);
 	job->records = records;
 	job->n = n;
 	job->head = *head;

@@ -63,7 +63,8 @@ void worker_train(struct worker *w, const struct plan *plan);
 void worker_follow(struct worker *w, const struct plan *plan);
 /* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
 void worker_keep(struct worker *w, uint32_t k);
-/* The next records, in order, on the way to head (as standing_apply); takes the array and its
+/* The next records, in order, on the way to head (as standing_apply); where rounds overlap training
+ * goes on until they are in the replica.  Takes the array and its
  * bytes (each from malloc).  The roster is borrowed until the result. */
 void worker_apply(struct worker *w, struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster);
@@ -89,6 +90,7 @@ enum worker_job_kind {
 	WORKER_job_train,
 	WORKER_job_follow,
 	WORKER_job_apply,
+	WORKER_job_applied, /* the worker's own: a round is in ledger and replica */
 	WORKER_job_stop
 };
 

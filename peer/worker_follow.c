@@ -63,14 +63,14 @@ void worker_follow_begin(struct worker *w, struct job *job)
 	drop(job);
 }
 
-/* Saving costs time that training does not have: at most about a hundredth of it. */
+/* Saving costs time that training does not have: at most half a hundredth of it. */
 static void save_cut(struct worker *w)
 {
 	struct follow *f = &w->follow;
 	const uint64_t now = clock_now_ns();
 	/* what the shelf makes its snapshot of */
 	bool kept = standing_head(w->standing).round % w->spec->round.snapshot_every == 0;
-	if (!kept && f->saved_ns && now - f->saved_ns < 100 * f->save_took_ns)
+	if (!kept && f->saved_ns && now - f->saved_ns < 200 * f->save_took_ns)
 		return;
 	worker_save(w);
 	f->saved_ns = clock_now_ns();
@@ -105,14 +105,22 @@ static enum err step_on(struct worker *w, struct why *why)
 	return ERR_OK;
 }
 
+/* Nothing is cut while records are applied: they end the round that it would be for. */
+static bool is_uncut(const struct worker *w)
+{
+	return !w->follow.cut && !w->applying.job && standing_follow_uncut(w->standing);
+}
+
 uint64_t worker_follow_patience(const struct worker *w)
 {
 	const struct follow *f = &w->follow;
 	if (!f->job || f->starved)
 		return UINT64_MAX;
 	const uint64_t now = clock_now_ns();
-	const bool more = standing_follow_left(w->standing),
-		   uncut = !f->cut && standing_follow_uncut(w->standing);
+	const bool more = standing_follow_left(w->standing);
+	if (!more && w->applying.job)
+		return UINT64_MAX;
+	const bool uncut = is_uncut(w);
 	uint64_t until = more ? f->rest_ns : UINT64_MAX;
 	if (uncut && (!more || f->due_ns < until))
 		until = more ? f->due_ns : 0;
@@ -136,11 +144,11 @@ void worker_follow_go(struct worker *w)
 		return;
 	}
 	const bool more = standing_follow_left(w->standing);
-	if (!f->cut && standing_follow_uncut(w->standing) && (!more || clock_now_ns() >= f->due_ns))
+	if (is_uncut(w) && (!more || clock_now_ns() >= f->due_ns))
 		e = cut_all(w, &why);
 	else if (more && clock_now_ns() >= f->rest_ns)
 		e = step_on(w, &why);
-	else if (!more)
+	else if (!more && !w->applying.job)
 		starve(w);
 	if (!e)
 		return;

@@ -36,6 +36,15 @@ struct follow {
 	struct work work; /* since the plan came */
 };
 
+/* Records that a thread takes into the replica while training goes on. */
+struct applying {
+	struct job *job; /* NULL: none */
+	struct standing_apply *apply;
+	pthread_t thread;
+	bool cut_saved; /* from there the ledger leads here again, to the bit: one state a round
+			   is enough */
+};
+
 struct worker {
 	const struct spec *spec;
 	struct standing *standing;
@@ -43,6 +52,7 @@ struct worker {
 	uint64_t windows;
 	pthread_t thread;
 	struct follow follow;
+	struct applying applying;
 	struct throttle throttle;
 	uint64_t ticket; /* of the training at work that may be abandoned; 0: none.  The thread's */
 	bool save_failed, unsaved;
@@ -55,6 +65,7 @@ struct worker {
 /* ---- worker.c; the thread's own, all of them */
 struct worker_result *worker_result_new(enum worker_result_kind kind, const struct job *job);
 void worker_tell_failed(struct worker *w, const struct job *job, const struct why *why);
+void worker_tell_place(struct worker *w, const struct job *job, enum worker_result_kind kind);
 void worker_tell_figures(struct worker *w, const struct work *work, enum worker_result_kind kind);
 /* The training at work is not asked for any more; the trainer asks between micro-batches. */
 bool worker_unwanted(void *arg);
@@ -64,6 +75,14 @@ enum err worker_validate(struct worker *w, const struct job *job, struct why *wh
 enum err worker_hand_over(struct worker *w, const struct job *job, struct why *why) MUST_CHECK;
 /* A step was made: counts it, tells of it, returns until when training rests then. */
 uint64_t worker_stepped(struct worker *w, struct work *work, double loss, uint64_t began_ns);
+
+struct job *worker_job_new(enum worker_job_kind kind);
+void worker_job_free(struct job *job);
+
+/* ---- worker_apply.c: records */
+void worker_apply_begin(struct worker *w, struct job *job); /* takes the job */
+void worker_apply_go_on(struct worker *w);                  /* the thread has done a round */
+void worker_apply_settle(struct worker *w);                 /* waits until nothing is applied */
 
 /* ---- worker_follow.c: training on while rounds come and go */
 /* Takes the job. */

@@ -144,6 +144,13 @@ enum err feedback_join(struct feedback *f, bool accepted, const float *g, float 
 	return ERR_OK;
 }
 
+void feedback_rebase(struct feedback *f, const float *g, float *w)
+{
+	assert(!f->in_flight);
+	memcpy(w, g, f->how.n * sizeof *g);
+	memcpy(f->base, g, f->how.n * sizeof *g);
+}
+
 void feedback_reset(struct feedback *f, const float *g, float *w)
 {
 	memcpy(w, g, f->how.n * sizeof *g);

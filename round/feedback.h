@@ -47,6 +47,8 @@ void feedback_keep(struct feedback *f, uint32_t k);
  * Without anything in flight what W has made since base stays in it for the next cut.  ERR_nomem:
  * nothing has changed. */
 enum err feedback_join(struct feedback *f, bool accepted, const float *g, float *w) MUST_CHECK;
+/* Without anything in flight: drops what W has made since base.  W becomes g. */
+void feedback_rebase(struct feedback *f, const float *g, float *w);
 /* Gives up what was not yet sent: W becomes g, e zero (a replica repaired or rolled back). */
 void feedback_reset(struct feedback *f, const float *g, float *w);
 
