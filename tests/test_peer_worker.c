@@ -321,6 +321,73 @@ static void stopping_ends_everything(void **state)
 	close_bench(&b);
 }
 
+/* ---- training that goes on */
+
+/* Follows a plan to its cut, whose contributions go into the round that is closed then. */
+static void followed(struct bench *b, struct plan *plan, struct help_peer_records *records)
+{
+	help_peer_plans(&b->p, MANY, plan, 1);
+	plan->seconds = 0.05;
+	worker_follow(b->w, plan);
+	give(b, plan);
+	drop(b, WORKER_cut);
+	help_peer_close(&b->p, records);
+}
+
+/* While records are applied training goes on; whatever comes meanwhile waits for them. */
+static void records_are_applied_beside_training(void **state)
+{
+	(void)state;
+	struct bench b;
+	struct plan plan;
+	struct help_peer_records records = {.n = 0};
+	open_bench(&b);
+	start(&b);
+	followed(&b, &plan, &records);
+	apply(&b, &records);
+	applied(&b);
+	drop(&b, WORKER_progress); /* nothing but another plan would end it */
+	help_peer_drop(&records);
+	followed(&b, &plan, &records);
+	for (int i = 0; i < 3; i++)
+		help_peer_close(&b.p, &records); /* rounds without anybody, in one piece with it */
+	apply(&b, &records);
+	help_peer_plans(&b.p, MANY, &plan, 1);
+	plan.seconds = 0.05;
+	worker_follow(b.w, &plan);
+	applied(&b);
+	give(&b, &plan);
+	drop(&b, WORKER_cut);
+	help_peer_drop(&records);
+	help_peer_close(&b.p, &records);
+	apply(&b, &records);
+	close_bench(&b); /* nobody waits for it */
+	help_peer_drop(&records);
+}
+
+/* What does not follow is refused as ever, and what follows is applied afterwards. */
+static void bad_records_beside_training_are_refused(void **state)
+{
+	(void)state;
+	struct bench b;
+	struct plan plan;
+	struct help_peer_records records = {.n = 0};
+	open_bench(&b);
+	start(&b);
+	followed(&b, &plan, &records);
+	records.head.hash.b[0] ^= 1;
+	apply(&b, &records);
+	struct worker_result *r = want(&b, WORKER_failed);
+	assert_int_equal(r->job, WORKER_job_apply);
+	help_peer_told(&r->why, ERR_fork, "");
+	worker_result_free(r);
+	records.head.hash.b[0] ^= 1;
+	apply(&b, &records);
+	applied(&b);
+	help_peer_drop(&records);
+	close_bench(&b);
+}
+
 /* ---- again */
 
 /* A process that ends after it has handed over comes back with the same contribution, to the byte,
@@ -449,6 +516,8 @@ int main(void)
 		TEST(what_is_abandoned_is_dropped),
 		TEST(records_end_a_training_that_is_late),
 		TEST(stopping_ends_everything),
+		TEST(records_are_applied_beside_training),
+		TEST(bad_records_beside_training_are_refused),
 		TEST(an_answered_plan_is_answered_again),
 		TEST(the_last_state_is_saved_when_asked_for),
 		TEST(what_is_refused_is_told_and_it_can_begin_again),
