@@ -165,12 +165,13 @@ wan_emulator := $(O)/tests/wan/emulator
 $(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
 $(O)/tests/e2e_wan: | $(wan_emulator)
-# Real processes in which something breaks all the time (tests/chaos/chaos.c); the schedule alone has a unit test.
+# Real processes in which something breaks all the time (tests/chaos/chaos.c); schedule and count have unit tests.
 chaos := $(O)/tests/chaos
-$(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/schedule chaos/verdict help_proc help_run help_swarm \
+$(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/listed chaos/schedule chaos/verdict help_proc help_run help_swarm \
 	help_relay help_faults) $(call link_objs,coordinator)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_all)
 $(O)/tests/test_base_chaos: $(chaos)/schedule.o
+$(O)/tests/test_round_listed: $(chaos)/listed.o
 $(chaos)/chaos: | $(O)/tests/preload_faults.so
 define bench_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(call link_objs,peer) \
@@ -206,6 +207,9 @@ pick = $(if $(T),$(foreach t,$1,$(if $(findstring $(T),$t),$t)),$1)
 check: ready $(if $(T),,lint symbols) $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin)) $(O)/shoal-peer $(O)/shoal-coordinator $(O)/shoal-sim $(plugin) ## all tests; ends "N passed, N failed"
 	@SHOAL_BIN=$(abspath $(O)) tests/run.sh $(call pick,$(tests_bin) $(fuzz_bin) $(e2e_bin))
 test: check ## the same as check
+
+check-long: ## an hour or two: tests by gcc and clang and under asan, ubsan, tsan, then make chaos DURATION=120 SEED=1 and fuzz
+	@tests/check_long.sh
 
 check-torch: ready $(O)/tests/test_kernels_golden ## golden values made afresh by PyTorch (OPTIONAL=torch make deps), and their tests
 	@tests/check_torch.sh $(O)
@@ -254,4 +258,4 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo '  MODE=release|debug|asan|ubsan|tsan, CC=gcc|clang, V=1 shows commands, T=pattern picks tests'
 
-.PHONY: force all ready deps lint symbols check test check-torch check-aarch64 check-bf16 bench wan chaos fuzz demo install format clean help
+.PHONY: force all ready deps lint symbols check test check-long check-torch check-aarch64 check-bf16 bench wan chaos fuzz demo install format clean help

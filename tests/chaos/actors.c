@@ -22,6 +22,7 @@
 #define DISK_BYTES "33554432"
 #define SHARE "0.02" /* of the time that a peer may compute: all of them are on this machine */
 #define STOPPED_BY_USER 130
+#define LOOK CLOCK_SECOND /* records are kept for ten rounds at least, of a second each */
 
 void actors_say(const struct actors *a, const char *fmt, ...)
 {
@@ -256,6 +257,11 @@ void actors_watch(struct actors *a)
 		fail_msg(
 			"%s ended by itself with status %d", who->name, proc_wait(who->proc, WAIT));
 	}
+	const uint64_t now = clock_now_ns();
+	if (now - a->looked_ns < LOOK)
+		return;
+	a->looked_ns = now;
+	listed_look(&a->listed, proc_text("%s/blobs", a->swarm.dir));
 }
 
 /* ---- the end */
@@ -318,6 +324,7 @@ void actors_release(struct actors *a, const char *folder, bool keep)
 			keep_folder(who->dir, folder);
 		free(who->past);
 	}
+	listed_release(&a->listed);
 	for (uint32_t i = 0; a->disks && i <= a->peers; i++)
 		if (a->at[i].dir)
 			(void)umount2(a->at[i].dir, MNT_DETACH);

@@ -9,6 +9,7 @@
 #define TESTS_CHAOS_ACTORS_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "tests/chaos/listed.h"
 #include "tests/chaos/schedule.h"
 #include "tests/help_faults.h"
 #include "tests/help_relay.h"
@@ -33,6 +34,8 @@ struct actors {
 	uint32_t peers;
 	bool disks; /* of their own */
 	uint64_t start_ns;
+	struct listed listed; /* what the coordinator keeps, and kept */
+	uint64_t looked_ns;
 };
 
 /* Starts all.  set: more PATH=VALUE words of the spec, with blanks between them; may be empty. */
@@ -40,7 +43,8 @@ void actors_start(struct actors *a, uint32_t peers, const char *set);
 /* One event begins, or is mended again. */
 void actors_break(struct actors *a, const struct schedule_event *e);
 void actors_mend(struct actors *a, const struct schedule_event *e);
-/* Fails when somebody has ended without being asked to. */
+/* Due all the time.  Fails when somebody has ended without being asked to; looks, now and then,
+ * into the coordinator's blobs. */
 void actors_watch(struct actors *a);
 /* Asks all peers to stop and waits for each; then the coordinator, whose last line is returned. */
 const char *actors_stop(struct actors *a);

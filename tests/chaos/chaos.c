@@ -118,6 +118,7 @@ static void nothing_is_lost_whatever_breaks(void **state)
 	actors_memory(a);
 	const char *stopped = actors_stop(a);
 	verdict_replays(a, stopped);
+	verdict_listed_once(a, stopped);
 	int64_t balance = verdict_tokens_balance(a, stopped);
 	if (balance)
 		fail_msg("tokens_balance=%" PRId64, balance);

@@ -257,3 +257,33 @@ int64_t verdict_tokens_balance(const struct actors *a, const char *stopped)
 	return ((int64_t)acc.cursor - (int64_t)(acc.listed + acc.pool + acc.streams + acc.voided)) *
 	       SEQ / SHARDS;
 }
+
+static void add_entry(void *arg, const struct store_entry *e)
+{
+	struct why why;
+	if (listed_add(arg, e->sequence, &e->record, &why))
+		fail_msg("%s", why.text);
+}
+
+void verdict_listed_once(struct actors *a, const char *stopped)
+{
+	const struct store_range all = {.limit = UINT32_MAX};
+	const uint64_t accounts =
+		SHARDS * strtoull(help_run_value(stopped, "tokens"), NULL, 10) / SEQ;
+	uint64_t count = 0;
+	struct why why;
+	struct store *s = NULL;
+	listed_look(&a->listed, proc_text("%s/blobs", a->swarm.dir));
+	enum err err = store_open(proc_text("%s/store.sqlite", a->swarm.dir), &s, &why);
+	if (!err)
+		err = store_entry_list(s, &all, add_entry, &a->listed, &why);
+	store_close(s);
+	if (!err)
+		err = listed_once(&a->listed, &count, &why);
+	if (err)
+		fail_msg("%s", why.text);
+	if (count != accounts)
+		fail_msg("the contributions are of %llu sequences, the accounts have %llu",
+			(unsigned long long)count, (unsigned long long)accounts);
+	actors_say(a, "no sequence is listed twice, in %zu contributions' spans", a->listed.n_work);
+}

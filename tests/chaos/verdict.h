@@ -14,5 +14,8 @@ void verdict_replays(const struct actors *a, const char *stopped);
 /* Tokens that were handed out, less those that the ledger lists, that came back, and that members
  * still have: 0, since every sequence number is in one place.  From the coordinator's store. */
 int64_t verdict_tokens_balance(const struct actors *a, const char *stopped);
+/* No sequence number is listed twice for a shard, and those listed are as many as the tokens say:
+ * one that is listed twice while another is lost balances, too. */
+void verdict_listed_once(struct actors *a, const char *stopped);
 
 #endif
