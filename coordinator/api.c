@@ -136,6 +136,7 @@ static const struct https_route routes[] = {
 	{"GET", "/api/v1/blob/*", 0, get_blob},
 	{"POST", "/api/v1/join", JOIN_MOST, api_join},
 	{"GET", "/api/v1/ledger.json", 0, api_view_ledger},
+	{"GET", "/api/v1/records", 0, api_view_records},
 	{"GET", "/api/v1/overview.json", 0, api_view_overview},
 	{"GET", "/api/v1/peers.json", 0, api_view_peers},
 	{"GET", "/api/v1/rounds.json", 0, api_view_rounds},

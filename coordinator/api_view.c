@@ -5,6 +5,10 @@
 #include "coordinator/reason.h"
 #include "coordinator/view.h"
 #include "net/https_reply.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "round/object.h"
+#include <stdlib.h>
 
 #define LIMIT_MOST 1000
 #define LIMIT_USUAL 100
@@ -135,23 +139,32 @@ static void ledger_full(struct hub *h, struct https_request *r, uint64_t limit)
 	reply_list(r, err, &why, json_pack("{s:o, s:b}", "records", rows, "more", newest > limit));
 }
 
+/* Whether what came after this entry is still kept; else the request is answered. */
+static bool is_kept(struct hub *h, struct https_request *r, uint64_t from)
+{
+	struct why why;
+	uint64_t pruned = 0;
+	enum err err = store_get_number(h->run.store, "pruned", 0, &pruned, &why);
+	if (!err && from >= pruned)
+		return true;
+	if (!err)
+		err_why(&why, ERR_missing,
+			"the records up to %llu are not kept any more: begin from the snapshot",
+			(unsigned long long)pruned);
+	https_reply_error(r, err ? 0 : 410, &why);
+	return false;
+}
+
 /* For peers that missed rounds: what is still there to be fetched after `from`. */
 static void ledger_records(struct hub *h, struct https_request *r, uint64_t from, uint64_t limit)
 {
 	struct why why;
-	uint64_t newest = run_head(&h->run).sequence, pruned = 0;
-	enum err err = store_get_number(h->run.store, "pruned", 0, &pruned, &why);
-	if (!err && from < pruned) {
-		err_why(&why, ERR_missing,
-			"the records up to %llu are not kept any more: begin from the snapshot",
-			(unsigned long long)pruned);
-		https_reply_error(r, 410, &why);
+	const uint64_t newest = run_head(&h->run).sequence;
+	if (!is_kept(h, r, from))
 		return;
-	}
 	const struct store_range range = {from, (uint32_t)limit};
 	json_t *rows = json_array();
-	if (!err)
-		err = store_entry_list(h->run.store, &range, add_record, rows, &why);
+	enum err err = store_entry_list(h->run.store, &range, add_record, rows, &why);
 	reply_list(r, err, &why,
 		json_pack("{s:o, s:b}", "records", rows, "more", from + limit < newest));
 }
@@ -167,6 +180,57 @@ void api_view_ledger(void *hub, struct https_request *r)
 		ledger_full(hub, r, limit);
 	else
 		ledger_records(hub, r, from, limit);
+}
+
+/* Many in one answer, since far away each question costs a round trip that a round may not have. */
+
+struct gathered {
+	const char *dir;
+	struct buf bytes; /* not more than OBJECT_PIECE */
+	bool full;
+};
+
+static void gather(void *arg, const struct store_entry *e)
+{
+	struct gathered *g = arg;
+	char hex[HASH_HEX];
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+	if (g->full || e->bytes > OBJECT_PIECE - g->bytes.len) {
+		g->full = true;
+		return;
+	}
+	hash_hex(&e->record, hex);
+	char *path = alloc_must_printf("%s/blobs/%s", g->dir, hex);
+	g->full = file_read(path, (size_t)e->bytes, &bytes, &n, NULL) != ERR_OK;
+	if (!g->full)
+		buf_put(&g->bytes, bytes, n);
+	free(bytes);
+	free(path);
+}
+
+void api_view_records(void *hub, struct https_request *r)
+{
+	struct hub *h = hub;
+	struct why why;
+	uint64_t from = 0, limit;
+	struct gathered g = {.dir = h->config.dir};
+	if (!read_range(r, &from, &limit, &why) || !is_kept(h, r, from))
+		return;
+	const struct store_range range = {from, (uint32_t)limit};
+	buf_init(&g.bytes, OBJECT_PIECE);
+	enum err err = store_entry_list(h->run.store, &range, gather, &g, &why);
+	if (!err && !g.bytes.len)
+		err = err_why(&why, ERR_missing,
+			"no record after entry %llu is to be had here: each has an address of its "
+			"own, /api/v1/blob/HASH",
+			(unsigned long long)from);
+	const struct https_reply_content c = {.type = "application/octet-stream"};
+	if (err)
+		https_reply_error(r, 0, &why);
+	else
+		https_reply_bytes(r, &c, g.bytes.data, g.bytes.len);
+	buf_release(&g.bytes);
 }
 
 /* ---- refusals */

@@ -216,6 +216,34 @@ static enum err get_record(struct fetch_jobs *j, struct fetch_record *to, struct
 	return ERR_OK;
 }
 
+/* Those from i on that come in one answer: far away each question costs more than its bytes.
+ * Nothing that comes is a failure yet: each can be had alone. */
+static enum err get_many(struct fetch_jobs *j, uint64_t sequence, struct fetch_record *list,
+	size_t n, struct why *why)
+{
+	char path[80];
+	uint8_t *bytes = NULL;
+	size_t len = 0, at = 0;
+	struct why ignored;
+	enum err e = fetch_jobs_check_stop(j, why);
+	snprintf(path, sizeof path, "/api/v1/records?from=%llu&limit=%zu",
+		(unsigned long long)sequence, n);
+	if (e || https_client_get(j->client, path, OBJECT_PIECE, &bytes, &len, &ignored))
+		return e;
+	for (size_t i = 0; i < n && list[i].size <= len - at; i++) {
+		const struct hash is = hash_of(bytes + at, (size_t)list[i].size);
+		if (!hash_equal(&is, &list[i].name))
+			break;
+		if (!list[i].bytes) {
+			list[i].bytes = alloc_must((size_t)list[i].size);
+			memcpy(list[i].bytes, bytes + at, (size_t)list[i].size);
+		}
+		at += (size_t)list[i].size;
+	}
+	free(bytes);
+	return ERR_OK;
+}
+
 /* As many of the list as are fetched at once; *n is how many. */
 static enum err read_records(
 	const json_t *items, struct fetch_record *out, size_t *n, struct why *why)
@@ -236,16 +264,22 @@ static enum err read_records(
 	return ERR_OK;
 }
 
-static enum err get_records(
-	struct fetch_jobs *j, const json_t *items, struct fetch_result *r, struct why *why)
+/* The list begins after this entry. */
+static enum err get_records(struct fetch_jobs *j, uint64_t sequence, const json_t *items,
+	struct fetch_result *r, struct why *why)
 {
 	struct fetch_record *list = alloc_must_zero(RECORDS_AT_ONCE, sizeof *list);
 	size_t n = 0;
+	bool many = true;
 	enum err e = read_records(items, list, &n, why);
 	r->records = alloc_must_zero(n + 1, sizeof *r->records);
 	if (!e)
 		e = fetch_pieces_records(j, list, n, &r->from_peers, why);
 	for (size_t i = 0; i < n; i++) {
+		if (!e && !list[i].bytes && many) {
+			e = get_many(j, sequence + i, list + i, n - i, why);
+			many = list[i].bytes != NULL; /* else one by one */
+		}
 		if (!e && !list[i].bytes)
 			e = get_record(j, &list[i], why);
 		if (e)
@@ -277,7 +311,7 @@ enum err fetch_ledger_records(
 		e = https_client_get_json(j->client, path, SIGNED_MAX, &list, why);
 	if (e)
 		return e;
-	e = get_records(j, json_object_get(list, "records"), r, why);
+	e = get_records(j, sequence, json_object_get(list, "records"), r, why);
 	json_decref(list);
 	return e;
 }

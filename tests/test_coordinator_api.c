@@ -208,8 +208,18 @@ static void documents_are_signed_and_blobs_are_there(void **state)
 		json_string_value(json_object_get(json_array_get(records, 0), "blob")));
 	ask(&(struct ask){.path = path}, &r);
 	assert_int_equal(r.status, 200);
+	const size_t first = r.body.len;
+	buf_release(&r.body);
+	ask(&(struct ask){.path = "/api/v1/records?from=6&limit=1"}, &r);
+	assert_int_equal(r.body.len, first);
+	buf_release(&r.body);
+	ask(&(struct ask){.path = "/api/v1/records?from=6"}, &r);
+	assert_int_equal(r.body.len, number(json_array_get(records, 0), "bytes") +
+					     number(json_array_get(records, 1), "bytes"));
 	buf_release(&r.body);
 	json_decref(body);
+	refused(&(struct ask){.path = "/api/v1/records?from=8"}, 404, ERR_missing);
+	refused(&(struct ask){.path = "/api/v1/records?from=x"}, 400, ERR_syntax);
 	refused(&(struct ask){.path = "/api/v1/ledger.json?from=x"}, 400, ERR_syntax);
 	stop();
 }
