@@ -139,7 +139,7 @@ static bool wait_for_space(const struct why *why)
 }
 
 /* Until it ends, or something is missing that the store cannot do without. */
-static enum err serve_once(const struct spec *spec, bool first, struct why *why)
+static enum err serve_once(const struct spec *spec, bool *introduced, bool waited, struct why *why)
 {
 	struct hub h;
 	enum err err = hub_open(&opt.hub, spec, &h, why);
@@ -149,10 +149,11 @@ static enum err serve_once(const struct spec *spec, bool first, struct why *why)
 		hub_invite_where(&h, &where, host);
 		opt.hub.port = where.port; /* any is good the first time; then peers know it */
 		opt.hub.link_port = link_port(h.link);
-		if (first)
-			introduce(&h);
-		else
+		if (waited)
 			log_at(coord, 1, "there is space again: the run goes on");
+		if (!*introduced)
+			introduce(&h);
+		*introduced = true;
 		err = hub_run(&h, why);
 	}
 	progress_line_end();
@@ -162,16 +163,24 @@ static enum err serve_once(const struct spec *spec, bool first, struct why *why)
 	return err;
 }
 
+/* Being stopped while it waits for space is no failure: what is on the disk is whole. */
 static enum err serve(const char *path, const char *const *sets, size_t n_sets, struct why *why)
 {
 	struct spec *spec = NULL;
+	bool introduced = false, waited = false;
 	enum err err = load_spec(path, sets, n_sets, &spec, why);
 	if (err)
 		return err;
 	signal_watch();
-	err = serve_once(spec, true, why);
-	while (err == ERR_full && wait_for_space(why))
-		err = serve_once(spec, false, why);
+	while ((err = serve_once(spec, &introduced, waited, why)) == ERR_full &&
+		wait_for_space(why))
+		waited = true;
+	if (err == ERR_full) {
+		printf("serve: stopped while the run waited for space; free some on the disk of "
+		       "%s, and the same command goes on\n",
+			opt.hub.dir);
+		err = ERR_OK;
+	}
 	spec_free(spec);
 	return err;
 }

@@ -152,6 +152,60 @@ static void a_coordinator_whose_store_is_full_starts_again_by_itself(void **stat
 	help_swarm_verify(&s, line);
 }
 
+/* It has nothing yet, not even what its page needs: it begins when there is room. */
+static void a_coordinator_started_on_a_full_disk_waits_and_can_be_stopped(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct faults *f = faults_new();
+	help_swarm_start(&s, timed);
+	help_swarm_stop(&s);
+	f->disk_full = true;
+	faults_start_with(f);
+	struct proc *p = PROC_START("shoal-coordinator", "serve", s.spec, "--data", s.data, "--dir",
+		proc_text("%s/anew", s.scratch), "--address", "127.0.0.1", "--port", "0",
+		"--link-port", "0");
+	proc_line(p, "the run waits for space and goes on by itself", WAIT);
+	f->disk_full = false;
+	proc_line(p, "page: https://", WAIT);
+	proc_signal(p, SIGTERM);
+	assert_int_equal(proc_wait(p, WAIT), 0);
+	f->disk_full = true;
+	p = PROC_START("shoal-coordinator", "serve", s.spec, "--data", s.data, "--dir", s.dir,
+		"--address", "127.0.0.1", "--port", "0", "--link-port", "0");
+	proc_line(p, "the run waits for space and goes on by itself", WAIT);
+	proc_signal(p, SIGTERM);
+	proc_line(p, "serve: stopped while the run waited for space", WAIT);
+	assert_int_equal(proc_wait(p, WAIT), 0);
+}
+
+/* Without room for its lock and its keys it cannot even be somebody. */
+static void a_peer_started_on_a_full_disk_says_what_to_do(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct faults *f = faults_new();
+	help_swarm_start(&s, timed);
+	struct proc *known = help_swarm_peer(&s, "known");
+	help_swarm_goes_on(&s, "known", 0, WAIT);
+	proc_signal(known, SIGINT);
+	assert_int_equal(proc_wait(known, WAIT), 130);
+	static const char *const names[] = {"known", "new"};
+	for (int i = 0; i < 2; i++) {
+		f->disk_full = true;
+		faults_start_with(f);
+		struct proc *p = help_swarm_peer(&s, names[i]);
+		assert_int_equal(proc_wait(p, WAIT), 1);
+		if (times(p, "No space left on device; free some space") != 1)
+			fail_msg("%s says:\n%s", names[i], proc_err(p));
+		f->disk_full = false;
+		help_swarm_peer(&s, names[i]);
+		help_swarm_goes_on(&s, names[i], help_swarm_tokens(&s, names[i]), WAIT);
+	}
+	faults_start_with(NULL);
+	help_swarm_verify(&s, help_swarm_stop(&s));
+}
+
 /* ---- clocks */
 
 #define HOUR 3600
@@ -247,6 +301,9 @@ int main(void)
 		cmocka_unit_test_teardown(so_it_does_in_rounds_of_fixed_steps, clean),
 		cmocka_unit_test_teardown(
 			a_coordinator_whose_store_is_full_starts_again_by_itself, clean),
+		cmocka_unit_test_teardown(
+			a_coordinator_started_on_a_full_disk_waits_and_can_be_stopped, clean),
+		cmocka_unit_test_teardown(a_peer_started_on_a_full_disk_says_what_to_do, clean),
 		cmocka_unit_test_teardown(clocks_that_jump_disturb_nobody, clean),
 		cmocka_unit_test_teardown(
 			a_clock_that_is_off_by_a_year_is_named_until_it_is_set, clean),
