@@ -151,7 +151,7 @@ enum err https_fault_status(
 		json_int_t number = json_integer_value(json_object_get(doc, "code"));
 		bool known = number > 0 && number < 1000 &&
 			     strcmp(err_name((enum err)number), "unknown") != 0;
-		bool told = text && *text;
+		bool told = text && text[strspn(text, "\n")]; /* ends of lines say nothing */
 		if (told)
 			code = err_why(why, known ? (enum err)number : ERR_refused, "%s", text);
 		json_decref(doc);

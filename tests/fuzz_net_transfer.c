@@ -1,5 +1,6 @@
 /* Any script of messages against a sender and a receiver: no more memory than the budget, no byte
- * that was not granted, nothing delivered that does not match its hash, nothing delivered twice. */
+ * that was not granted, nothing delivered that does not match its hash, nothing delivered twice
+ * unless it was answered in between: then it may be pushed anew. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ struct world {
 	struct shared *object;
 	uint64_t now_ns, ref, granted; // granted: by the credits that we gave the sender, and eager
 	uint64_t seen[SEEN];
-	size_t n_seen, n_unanswered;
+	bool answered[SEEN];
+	size_t n_seen;
 };
 
 static void must(bool good)
@@ -36,8 +38,8 @@ static void on_received(struct world *w, struct transfer_event *e)
 {
 	struct hash h = hash_of(e->bytes, (size_t)e->size);
 	must(hash_equal(&h, &e->name) && e->size <= w->kind.size_most);
-	for (size_t i = 0; i < w->n_seen; i++)
-		must(w->seen[i] != e->ref); // fewer objects than a receiver remembers
+	for (size_t i = 0; i < w->n_seen; i++) // fewer objects than a receiver remembers
+		must(w->seen[i] != e->ref || w->answered[i]);
 	if (w->n_seen < TRANSFER_KEPT)
 		w->seen[w->n_seen++] = e->ref;
 	free(e->bytes);
@@ -131,9 +133,13 @@ static void step(struct world *w, struct rd *r)
 	case 6: w->now_ns += (uint64_t)rd_u8(r) * CLOCK_SECOND; break;
 	case 7: restart(w, op > 127 ? w->limits.eager : 0); break;
 	case 8:
-		if (w->n_seen)
-			transfer_rx_answer(w->rx, w->seen[rd_u8(r) % w->n_seen],
-				op > 127 ? ERR_norm : ERR_OK, NULL);
+		if (w->n_seen) {
+			size_t which = rd_u8(r) % w->n_seen;
+			for (size_t i = 0; i < w->n_seen; i++)
+				w->answered[i] |= w->seen[i] == w->seen[which];
+			transfer_rx_answer(
+				w->rx, w->seen[which], op > 127 ? ERR_norm : ERR_OK, NULL);
+		}
 		break;
 	default:
 		if (op > 127)
