@@ -340,6 +340,7 @@ void hub_close(struct hub *h)
 	rounds_free(h->rounds);
 	for (uint32_t i = 0; i < h->n_members; i++) {
 		free(h->members[i].pushed);
+		free(h->members[i].owed);
 		free(h->members[i].arrived);
 	}
 	free(h->members);

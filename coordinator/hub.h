@@ -37,8 +37,15 @@ struct hub_member {
 	bool following; /* every record is sent to it: it is at the head or soon will be */
 	uint64_t heard_ns, nudged_ns;
 	uint64_t bytes_up, bytes_down, refusals; /* since this process began */
-	uint64_t *pushed;            /* refs of records that are on the way; n_shards, 0: none */
+	uint64_t *pushed;      /* refs of records that are on the way; n_shards, 0: none */
+	struct hub_owed *owed; /* records on the way that it asked for */
+	uint32_t n_owed;
+	uint64_t wanted_ns;          /* when it last asked for records */
 	struct hub_arrival *arrived; /* by shard, in the open round */
+};
+
+struct hub_owed {
+	uint64_t ref, bytes;
 };
 
 struct hub_arrival {

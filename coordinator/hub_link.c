@@ -95,7 +95,7 @@ void hub_link_refusal(struct hub *h, uint32_t number, const struct hub_refused *
 	link_send(h->link, key_of(h, number), &header, NULL);
 }
 
-void hub_link_cancel(struct hub *h, uint32_t number)
+static void cancel_round(struct hub *h, uint32_t number)
 {
 	struct hub_member *m = hub_member(h, number);
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++) {
@@ -103,6 +103,14 @@ void hub_link_cancel(struct hub *h, uint32_t number)
 			link_cancel(h->link, key_of(h, number), m->pushed[i]);
 		m->pushed[i] = 0;
 	}
+}
+
+void hub_link_cancel(struct hub *h, uint32_t number)
+{
+	struct hub_member *m = hub_member(h, number);
+	cancel_round(h, number);
+	while (m->n_owed)
+		link_cancel(h->link, key_of(h, number), m->owed[--m->n_owed].ref);
 }
 
 bool hub_link_sending(struct hub *h, uint32_t number)
@@ -117,7 +125,7 @@ bool hub_link_sending(struct hub *h, uint32_t number)
 void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c)
 {
 	struct hub_member *m = hub_member(h, number);
-	hub_link_cancel(h, number);
+	cancel_round(h, number);
 	for (uint32_t i = 0; i < c->n_shards; i++) {
 		const struct link_object o = {.kind = OBJECT_record, .bytes = c->out[i].record};
 		if (shared_len(c->out[i].record) <= HUB_PUSH_MOST)
@@ -330,7 +338,7 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 		log_at(coord, 2, "member %u refuses (%s): %s", number,
 			err_name((enum err)m->body.refusal.code), m->body.refusal.text);
 		break;
-	case MSG_want: hub_want(h, number, &m->body.want); break;
+	case MSG_want: hub_want(h, number, &m->body.want, now); break;
 	default: break; /* the others are the link's own, or go the other way */
 	}
 }
@@ -369,6 +377,9 @@ static void on_delivered(struct hub *h, uint32_t number, const struct link_event
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++)
 		if (m->pushed[i] == e->ref)
 			m->pushed[i] = 0;
+	for (uint32_t i = 0; i < m->n_owed; i++)
+		if (m->owed[i].ref == e->ref)
+			m->owed[i--] = m->owed[--m->n_owed];
 }
 
 void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)

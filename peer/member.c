@@ -11,11 +11,7 @@
 #include "peer/member_parts.h"
 
 #define TICK (200 * CLOCK_MS)
-/* A head has come and its records do not: after so long without a sign of them they are fetched. */
-#define RECORDS_PATIENCE (10 * CLOCK_SECOND)
-#define SIGN_BYTES_LEAST 65536u /* received meanwhile: something large is on its way */
-#define PIECE_RECORDS 64u       /* as many are applied before the head is reached */
-#define PIECE_BYTES (64ull << 20)
+#define FIRST_WAYS 4                     /* round trips that a first contribution takes longer */
 #define REPAIRS_MAX 5                    /* in a row without a round between them */
 #define SEND_PATIENCE (2 * CLOCK_SECOND) /* what is pending when asked to stop */
 #define END_PATIENCE (8 * CLOCK_SECOND)  /* the run has ended, its last round is on its way */
@@ -53,7 +49,7 @@ void member_repair(struct member *m, const struct why *why, bool own)
 	worker_abandon(m->worker);
 	member_unpush(m);
 	inbox_drop(&m->inbox, UINT64_MAX);
-	m->target_since_ns = 0; /* nobody sends again what was dropped */
+	m->target_since_ns = m->wanted = 0; /* nobody sends again what was dropped */
 	if (own)
 		worker_start(m->worker, NULL, NULL);
 	else if (m->repairs == 1 && !room)
@@ -97,6 +93,8 @@ void member_target(struct member *m, const struct ledger_head *h, uint64_t patie
 	m->target = *h;
 	m->target_since_ns =
 		m->ahead ? 0 : patience_from; /* what was before the link is not sent */
+	if (m->ahead && m->wanted)
+		m->wanted = h->sequence; /* how far that leads is known now */
 	m->ahead = false;
 }
 
@@ -112,8 +110,21 @@ static void report(struct member *m)
 	m->reported = true;
 }
 
+/* The round waits for those that it knows, and learns from them for how long.  A first contribution
+ * goes over a connection that begins slowly, and its plan was on the way for a while: it is cut so
+ * much earlier, each time until one is in. */
+static struct plan in_time(const struct member *m)
+{
+	struct plan plan = m->plan;
+	const double way = FIRST_WAYS * clock_seconds(m->rtt_ns);
+	if (!m->contributed && plan.seconds > 0)
+		plan.seconds = plan.seconds > 2 * way ? plan.seconds - way : plan.seconds / 2;
+	return plan;
+}
+
 static void train(struct member *m)
 {
+	const struct plan plan = in_time(m);
 	m->plan_waits = false;
 	m->training = true;
 	m->starved = false;
@@ -126,51 +137,9 @@ static void train(struct member *m)
 	m->cut_bytes = 0;
 	member_rate_pick(m);
 	if (m->spec->round.overlap && m->plan.steps)
-		worker_follow(m->worker, &m->plan);
+		worker_follow(m->worker, &plan);
 	else
 		worker_train(m->worker, &m->plan);
-}
-
-/* How far the records that are here lead: to the target, or as a large piece of the way there. */
-static uint64_t next_stop(const struct member *m)
-{
-	uint64_t reach = inbox_reaches(&m->inbox, m->head.sequence);
-	if (reach >= m->target.sequence)
-		return m->target.sequence;
-	if (m->inbox.n < PIECE_RECORDS && m->inbox.bytes < PIECE_BYTES)
-		return m->head.sequence;
-	return reach - (reach - m->head.sequence) % m->spec->model.n_shards;
-}
-
-/* Only who stood at the head when a round closed is sent its records, and as long as something
- * comes they may be on their way. */
-static bool out_of_patience(struct member *m, uint64_t now)
-{
-	struct link_counters c;
-	if (m->target.sequence - m->head.sequence > m->spec->model.n_shards || !m->target_since_ns)
-		return true;
-	link_counters(m->link, &c);
-	if (c.bytes_in - m->heard_bytes > SIGN_BYTES_LEAST) {
-		m->heard_bytes = c.bytes_in;
-		m->target_since_ns = now;
-	}
-	return now - m->target_since_ns > RECORDS_PATIENCE;
-}
-
-static void catch_up(struct member *m, uint64_t now)
-{
-	struct standing_record *records;
-	size_t n;
-	if (!inbox_take(&m->inbox, m->head.sequence, next_stop(m), &records, &n)) {
-		if (!m->fetching && !m->retry_set && out_of_patience(m, now))
-			member_fetch(m, FETCH_records);
-		return;
-	}
-	if (!m->spec->round.overlap)
-		worker_abandon(m->worker);
-	member_unpush(m);
-	m->applying = true;
-	worker_apply(m->worker, records, n, &m->target, m->roster);
 }
 
 void member_advance(struct member *m, uint64_t now)
@@ -180,14 +149,14 @@ void member_advance(struct member *m, uint64_t now)
 	if (!m->started || !m->linked || m->applying)
 		return;
 	if (m->target.sequence > m->head.sequence) {
-		catch_up(m, now);
+		member_catch_up(m, now);
 		return;
 	}
 	if (m->ahead) {
-		if (!m->fetching && !m->retry_set)
-			member_fetch(m, FETCH_records);
+		member_get_records(m, m->head.sequence + 1, now);
 		return;
 	}
+	m->wanted = 0;
 	if (!m->reported)
 		report(m);
 	if (m->again_ns && now >= m->again_ns && !m->ended)

@@ -118,8 +118,12 @@ static void note_refusal(struct member *m, enum err code, const char *what, cons
 static void on_refusal(struct member *m, const shoal_refusal *r)
 {
 	struct why why;
-	if (r->kind == MSG_want)
-		return; /* older entries that nobody keeps any more */
+	if (r->kind == MSG_want) { /* older entries that nobody keeps, or records that are many */
+		if (m->wanted && !m->fetching && !m->retry_set)
+			member_fetch(m, FETCH_records);
+		m->wanted = 0;
+		return;
+	}
 	note_refusal(m, (enum err)r->code, "a report", r->text);
 	(void)err_why(&why, (enum err)r->code, "%s", r->text);
 	if (r->code == ERR_hash && m->started && !m->applying)
@@ -238,6 +242,7 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 	if (w->sequence >= m->head.sequence && w->sequence < m->target.sequence)
 		m->target = m->head;
 	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
+	m->target_since_ns = 0; /* what was before the link is not sent */
 	member_log(m, 1, "linked with the coordinator at %s", m->address);
 }
 
@@ -260,6 +265,7 @@ static void unlinked(struct member *m, const struct link_event *e)
 	if (m->linked)
 		member_log(m, 1, "the link to the coordinator is down: %s", e->why.text);
 	m->linked = false;
+	m->wanted = 0;
 	if (e->mail.kind == LINK_lost) {
 		snprintf(m->unlinked_why, sizeof m->unlinked_why, "%.250s", e->why.text);
 		return;

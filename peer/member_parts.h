@@ -71,6 +71,7 @@ struct member {
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
+	uint64_t wanted; /* up to here records were asked for over the link; 0: none */
 	struct inbox inbox;
 	unsigned repairs;       /* in a row without a round between them */
 	struct backoff mending; /* between them */
@@ -128,6 +129,11 @@ void member_hello(struct member *m, bool first);
 void member_target(struct member *m, const struct ledger_head *h, uint64_t patience_from);
 /* What the ledger and the plan ask of us now. */
 void member_advance(struct member *m, uint64_t now);
+/* Takes the records that are here, or sees to it that they come (member_catchup.c). */
+void member_catch_up(struct member *m, uint64_t now);
+/* Unless they are on their way: asks for the records up to this entry over the link, and fetches
+ * them by HTTPS when they do not come. */
+void member_get_records(struct member *m, uint64_t upto, uint64_t now);
 /* Contributions on their way are not wanted any more. */
 void member_unpush(struct member *m);
 

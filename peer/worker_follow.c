@@ -86,11 +86,13 @@ static enum err cut_all(struct worker *w, struct why *why)
 		return e;
 	f->cut = f->in_flight = true;
 	f->cut_ns = clock_now_ns();
-	save_cut(w);
 	e = worker_hand_over(w, f->job, why);
-	if (!e)
-		worker_tell_figures(w, &f->work, WORKER_cut);
-	return e;
+	if (e)
+		return e;
+	worker_tell_figures(w, &f->work, WORKER_cut);
+	save_cut(w); /* while it travels: the round waits for it, and most cuts are not saved anyway
+		      */
+	return ERR_OK;
 }
 
 static enum err step_on(struct worker *w, struct why *why)

@@ -2,6 +2,8 @@
  * What contributions, records and the rest travel as: kinds of net/transfer.h's objects, and what a
  * `want` says to get one.
  *
+ *   record  offset: the sequence number of the last one that is there; all after it come, and from
+ *           then on those of each round
  *   shelf   nothing; what the other side keeps to give, as peer/shelf.h writes it
  *   piece   name: SHA-256 of a blob on the shelf, offset: of the first byte; at most
  *           OBJECT_PIECE bytes of it, meta: name (32), u64 offset, u64 size of the whole blob

@@ -61,10 +61,11 @@ struct stage {
 	bool open;
 	struct hash have[2]; /* of the contributions accepted */
 	bool silent;         /* contributions are not answered */
+	bool gives;          /* records that are wanted are pushed; else refused */
 	enum err verdict;    /* on contributions, instead of the gate's */
 	enum err refusal;    /* of hellos */
 	/* what was asked for and heard */
-	unsigned joins, states, lists, blobs;
+	unsigned joins, states, lists, blobs, wants;
 	unsigned hellos, losts, reports, contributions, refused, validations, byes, delivered;
 	uint64_t hello_sequence, reported, validated;
 	unsigned early;    /* reports of another place than the ledger's */
@@ -314,6 +315,12 @@ static inline void stage_on_message(struct stage *s, const shoal_header *h)
 	} else if (h->which_body == MSG_heartbeat) {
 		s->doing = h->body.heartbeat.state;
 		snprintf(s->reason, sizeof s->reason, "%s", h->body.heartbeat.reason);
+	} else if (h->which_body == MSG_want && h->body.want.kind == OBJECT_record) {
+		s->wants++;
+		if (s->gives)
+			stage_push(s, h->body.want.offset);
+		else
+			stage_send(s, msg_refusal(MSG_want, ERR_toobig, "not here"), NULL);
 	} else if (h->which_body == MSG_bye) {
 		s->byes++;
 		snprintf(s->bye, sizeof s->bye, "%s", h->body.bye.reason);

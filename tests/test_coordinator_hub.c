@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "coordinator/failpoint.h"
+#include "round/object.h"
 #include "tests/help_coordinator.h"
 
 /* Every sequence number that was ever drawn is in exactly one place, for each shard. */
@@ -206,6 +207,43 @@ static void a_loss_may_take_longer_than_a_round(void **state)
 	spec_free(spec);
 }
 
+static void want_after(struct hub *h, uint32_t i, uint64_t sequence)
+{
+	shoal_header header = {.which_body = MSG_want};
+	header.body.want.kind = OBJECT_record;
+	header.body.want.offset = sequence;
+	help_coordinator_message(h, i, &header);
+}
+
+/* Who is a few rounds behind and asks is sent all that it lacks, and the next ones; not twice. */
+static void records_that_are_wanted_are_pushed(void **state)
+{
+	(void)state;
+	struct spec *spec = help_coordinator_spec();
+	struct hub h;
+	help_coordinator_open(&h, spec);
+	help_coordinator_play(&h, 4);
+	struct hub_member *m =
+		hub_member(&h, members_by_link(h.run.members, help_coordinator_link(1)));
+	help_coordinator_lost(&h, 1);
+	help_coordinator_hello(&h, 1);
+	m->following = false;
+	want_after(&h, 1, 8); /* it has all */
+	assert_int_equal(m->n_owed, 0);
+	assert_false(m->following);
+	m->wanted_ns = 0;
+	want_after(&h, 1, 2);
+	assert_int_equal(m->n_owed, 6);
+	assert_true(m->following);
+	m->wanted_ns = 0;
+	want_after(&h, 1, 0);
+	assert_int_equal(m->n_owed, 6);
+	help_coordinator_lost(&h, 1);
+	assert_int_equal(m->n_owed, 0);
+	hub_close(&h);
+	spec_free(spec);
+}
+
 int main(void)
 {
 	struct why why;
@@ -215,6 +253,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rounds_are_played_and_survive_a_restart,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(killed_anywhere_it_ends_the_same,
+			help_coordinator_setup, help_coordinator_teardown),
+		cmocka_unit_test_setup_teardown(records_that_are_wanted_are_pushed,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(a_loss_may_take_longer_than_a_round,
 			help_coordinator_setup, help_coordinator_teardown),

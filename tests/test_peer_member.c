@@ -289,6 +289,22 @@ static void it_begins_behind_the_ledger(void **state)
 	end();
 }
 
+/* Nothing is fetched by HTTPS what the link can bring. */
+static void it_asks_for_the_records_over_the_link(void **state)
+{
+	(void)state;
+	stage_open(&s, NULL);
+	s.gives = true;
+	close_rounds(50); /* more than the inbox applies at once */
+	begin();
+	assert_int_equal(s.wants, 1);
+	assert_int_equal(s.lists, 0);
+	assert_int_equal(s.reported, 100);
+	play();
+	assert_int_equal(s.wants, 1); /* who is at the head is sent the next ones */
+	end();
+}
+
 /* Nobody says that it is behind but the welcome. */
 static void the_welcome_is_ahead(void **state)
 {
@@ -414,6 +430,7 @@ int main(void)
 		TEST(the_end_comes_while_it_trains),
 		TEST(the_last_round_is_applied_before_the_end),
 		TEST(it_begins_behind_the_ledger),
+		TEST(it_asks_for_the_records_over_the_link),
 		TEST(the_welcome_is_ahead),
 		TEST(a_long_absence_is_caught_up_in_pieces),
 		TEST(what_is_not_kept_any_more_needs_the_snapshot),
