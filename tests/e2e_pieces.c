@@ -181,6 +181,34 @@ static void a_liar_and_a_dead_one_are_left(void **state)
 	proc_line(late, "contribution delivered", WAIT);
 }
 
+/* Its connection is open and nothing comes: the others give what it was asked for. */
+static void a_frozen_one_is_left(void **state)
+{
+	(void)state;
+	struct swarm s;
+	double mb;
+	unsigned peers, left;
+	static const char *const names[] = {"honest", "frozen", NULL};
+	static const char *const once[] = {"timed", "round.seconds=2", "round.snapshot_every=1000",
+		"model.width=256", "model.heads=4", "model.layers=2", NULL};
+	help_swarm_start(&s, once);
+	giver(&s, names[0], "8M");
+	struct proc *frozen = giver(&s, names[1], "3M");
+	stocked(&s, names);
+	struct proc *late = help_swarm_peer(&s, "late");
+	proc_line(late, "computing on", WAIT);
+	const uint64_t deadline = clock_now_ns() + WAIT * CLOCK_SECOND;
+	while (!shown(&s, "frozen", "bytes_given") && clock_now_ns() < deadline)
+		poll(NULL, 0, 50); /* between two looks */
+	proc_signal(frozen, SIGSTOP);
+	shares(late, &mb, &peers, &left);
+	assert_int_equal(left, 1);
+	assert_true(mb > 3.7); /* not from the coordinator */
+	proc_line(late, "linked with the coordinator", WAIT);
+	proc_signal(frozen, SIGCONT);
+	proc_line(late, "contribution delivered", WAIT);
+}
+
 /* The newcomer is killed in the middle; a newer snapshot comes; it goes on with the one it has
  * begun and takes only what was missing. */
 static void what_was_begun_is_gone_on_with(void **state)
@@ -219,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_newcomer_takes_from_peers, relay_teardown),
 		cmocka_unit_test_teardown(a_liar_and_a_dead_one_are_left, proc_teardown),
+		cmocka_unit_test_teardown(a_frozen_one_is_left, proc_teardown),
 		cmocka_unit_test_teardown(what_was_begun_is_gone_on_with, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
