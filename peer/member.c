@@ -149,11 +149,11 @@ void member_advance(struct member *m, uint64_t now)
 	if (!m->started || !m->linked || m->applying)
 		return;
 	if (m->target.sequence > m->head.sequence) {
-		member_catch_up(m, now);
+		member_catchup_go(m, now);
 		return;
 	}
 	if (m->ahead) {
-		member_get_records(m, m->head.sequence + 1, now);
+		member_catchup_want(m, m->head.sequence + 1, now);
 		return;
 	}
 	m->wanted = 0;

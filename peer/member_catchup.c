@@ -55,7 +55,7 @@ static void want(struct member *m, uint64_t upto, uint64_t now)
 		(unsigned long long)h.body.want.offset);
 }
 
-void member_get_records(struct member *m, uint64_t upto, uint64_t now)
+void member_catchup_want(struct member *m, uint64_t upto, uint64_t now)
 {
 	const uint64_t reach = inbox_reaches(&m->inbox, m->head.sequence);
 	if (m->wanted && m->wanted <= reach) {
@@ -74,12 +74,12 @@ void member_get_records(struct member *m, uint64_t upto, uint64_t now)
 	member_fetch(m, FETCH_records);
 }
 
-void member_catch_up(struct member *m, uint64_t now)
+void member_catchup_go(struct member *m, uint64_t now)
 {
 	struct standing_record *records;
 	size_t n;
 	if (!inbox_take(&m->inbox, m->head.sequence, next_stop(m), &records, &n)) {
-		member_get_records(m, m->target.sequence, now);
+		member_catchup_want(m, m->target.sequence, now);
 		return;
 	}
 	if (!m->spec->round.overlap)

@@ -130,10 +130,10 @@ void member_target(struct member *m, const struct ledger_head *h, uint64_t patie
 /* What the ledger and the plan ask of us now. */
 void member_advance(struct member *m, uint64_t now);
 /* Takes the records that are here, or sees to it that they come (member_catchup.c). */
-void member_catch_up(struct member *m, uint64_t now);
+void member_catchup_go(struct member *m, uint64_t now);
 /* Unless they are on their way: asks for the records up to this entry over the link, and fetches
  * them by HTTPS when they do not come. */
-void member_get_records(struct member *m, uint64_t upto, uint64_t now);
+void member_catchup_want(struct member *m, uint64_t upto, uint64_t now);
 /* Contributions on their way are not wanted any more. */
 void member_unpush(struct member *m);
 
