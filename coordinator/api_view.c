@@ -1,14 +1,13 @@
 #include "coordinator/api_view.h"
+#include <stdlib.h>
 #include "base/clock.h"
+#include "base/file.h"
 #include "coordinator/hub.h"
 #include "coordinator/metrics.h"
 #include "coordinator/reason.h"
 #include "coordinator/view.h"
 #include "net/https_reply.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "round/object.h"
-#include <stdlib.h>
 
 #define LIMIT_MOST 1000
 #define LIMIT_USUAL 100
@@ -182,10 +181,9 @@ void api_view_ledger(void *hub, struct https_request *r)
 		ledger_records(hub, r, from, limit);
 }
 
-/* Many in one answer, since far away each question costs a round trip that a round may not have. */
-
+/* Many records in one answer, since far away each question costs a round trip. */
 struct gathered {
-	const char *dir;
+	const struct blob_store *blobs;
 	struct buf bytes; /* not more than OBJECT_PIECE */
 	bool full;
 };
@@ -193,15 +191,13 @@ struct gathered {
 static void gather(void *arg, const struct store_entry *e)
 {
 	struct gathered *g = arg;
-	char hex[HASH_HEX];
 	uint8_t *bytes = NULL;
 	size_t n = 0;
 	if (g->full || e->bytes > OBJECT_PIECE - g->bytes.len) {
 		g->full = true;
 		return;
 	}
-	hash_hex(&e->record, hex);
-	char *path = alloc_must_printf("%s/blobs/%s", g->dir, hex);
+	char *path = blob_path(g->blobs, &e->record);
 	g->full = file_read(path, (size_t)e->bytes, &bytes, &n, NULL) != ERR_OK;
 	if (!g->full)
 		buf_put(&g->bytes, bytes, n);
@@ -214,7 +210,7 @@ void api_view_records(void *hub, struct https_request *r)
 	struct hub *h = hub;
 	struct why why;
 	uint64_t from = 0, limit;
-	struct gathered g = {.dir = h->config.dir};
+	struct gathered g = {.blobs = h->run.blobs};
 	if (!read_range(r, &from, &limit, &why) || !is_kept(h, r, from))
 		return;
 	const struct store_range range = {from, (uint32_t)limit};

@@ -95,11 +95,20 @@ void hub_link_refusal(struct hub *h, uint32_t number, const struct hub_refused *
 	link_send(h->link, key_of(h, number), &header, NULL);
 }
 
+static bool is_owed(const struct hub_member *m, uint64_t ref)
+{
+	uint32_t i = 0;
+	while (i < m->n_owed && m->owed[i].ref != ref)
+		i++;
+	return i < m->n_owed;
+}
+
+/* What it asked for stays on the way: the same record is the same object. */
 static void cancel_round(struct hub *h, uint32_t number)
 {
 	struct hub_member *m = hub_member(h, number);
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++) {
-		if (m->pushed[i])
+		if (m->pushed[i] && !is_owed(m, m->pushed[i]))
 			link_cancel(h->link, key_of(h, number), m->pushed[i]);
 		m->pushed[i] = 0;
 	}

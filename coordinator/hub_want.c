@@ -1,6 +1,6 @@
 #include "coordinator/hub_want.h"
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"

@@ -216,8 +216,8 @@ static enum err get_record(struct fetch_jobs *j, struct fetch_record *to, struct
 	return ERR_OK;
 }
 
-/* Those from i on that come in one answer: far away each question costs more than its bytes.
- * Nothing that comes is a failure yet: each can be had alone. */
+/* The first ones of the list, as many as come in one answer: far away each question costs more than
+ * its bytes.  That nothing comes is no failure yet: each can be had alone. */
 static enum err get_many(struct fetch_jobs *j, uint64_t sequence, struct fetch_record *list,
 	size_t n, struct why *why)
 {

@@ -63,9 +63,9 @@ void worker_train(struct worker *w, const struct plan *plan);
 void worker_follow(struct worker *w, const struct plan *plan);
 /* How many values of a chunk the cuts from now on keep, as standing_keep; any thread. */
 void worker_keep(struct worker *w, uint32_t k);
-/* The next records, in order, on the way to head (as standing_apply); where rounds overlap training
- * goes on until they are in the replica.  Takes the array and its
- * bytes (each from malloc).  The roster is borrowed until the result. */
+/* The next records, in order, on the way to head (as standing_apply); where rounds overlap
+ * training goes on until they are in the replica.  Takes the array and its bytes (each from
+ * malloc).  The roster is borrowed until the result. */
 void worker_apply(struct worker *w, struct standing_record *records, size_t n,
 	const struct ledger_head *head, const struct roster *roster);
 /* The training jobs given so far are not asked for any more: what is not cut yet is dropped, and

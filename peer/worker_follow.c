@@ -90,8 +90,8 @@ static enum err cut_all(struct worker *w, struct why *why)
 	if (e)
 		return e;
 	worker_tell_figures(w, &f->work, WORKER_cut);
-	save_cut(w); /* while it travels: the round waits for it, and most cuts are not saved anyway
-		      */
+	/* While it travels, since the round waits for it; most cuts are not saved anyway. */
+	save_cut(w);
 	return ERR_OK;
 }
 

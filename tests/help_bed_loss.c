@@ -42,16 +42,16 @@ static double slow_motion(void)
 /* tests/wan/home.bed, slowed down. */
 static const char *slow_bed(double by)
 {
-	const char *path = HELP_BED_FOLDER "/home.bed";
-	FILE *f = fopen(path, "w");
-	if (!f)
-		help_bench_die("%s cannot be written", path);
-	fprintf(f, "node coordinator cloud up=%g down=%g\n", 1000 / by, 1000 / by);
-	for (int i = 1; i <= RANKS; i++)
-		fprintf(f, "node p%d homes up=%g down=%g\n", i, 20 / by, 100 / by);
-	fprintf(f, "link cloud homes delay=%g\nlink homes homes delay=%g\n", 20 * by, 20 * by);
-	if (fclose(f))
-		help_bench_die("%s cannot be written", path);
+	static const char *const path = HELP_BED_FOLDER "/home.bed";
+	char *command = alloc_must_printf(
+		"awk -v by=%g '{ for (i = 1; i <= NF; i++) { split($i, p, \"=\");"
+		" if (p[1] == \"up\" || p[1] == \"down\") $i = p[1] \"=\" p[2] / by;"
+		" if (p[1] == \"delay\") $i = p[1] \"=\" p[2] * by } print }' "
+		"tests/wan/home.bed >%s",
+		by, path);
+	if (system(command))
+		help_bench_die("tests/wan/home.bed cannot be slowed down into %s", path);
+	free(command);
 	return path;
 }
 
