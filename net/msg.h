@@ -17,11 +17,13 @@
 #include "net/messages.pb.h"
 
 #define MSG_MAJOR 1 /* another major is refused; a higher minor may add kinds and fields */
-#define MSG_MINOR 1
+#define MSG_MINOR 2
 #define MSG_PREAMBLE 8
 #define MSG_HEADER_MAX 2048
 #define MSG_HEAD_MAX (MSG_PREAMBLE + MSG_HEADER_MAX) /* of frame 1 */
 #define MSG_PAYLOAD_MAX (1u << 20)
+#define MSG_STATEMENT_MAX 8192u /* of a receipt: a contribution's signed head */
+#define MSG_LINKS_MAX 65536u
 
 /* Number on the wire (append, never renumber, never reuse), name, direction, largest payload. */
 #define MSG_LIST(X) \
@@ -45,7 +47,13 @@
 	X(18, chunk, MSG_both_ways, MSG_PAYLOAD_MAX) \
 	X(19, done, MSG_both_ways, 0) \
 	X(20, decline, MSG_both_ways, 0) \
-	X(21, cancel, MSG_both_ways, 0)
+	X(21, cancel, MSG_both_ways, 0) \
+	X(22, receipt, MSG_to_coordinator, MSG_STATEMENT_MAX) \
+	X(23, gather, MSG_to_peer, MSG_PAYLOAD_MAX) \
+	X(24, witness, MSG_to_peer, MSG_PAYLOAD_MAX) \
+	X(25, verdict, MSG_to_coordinator, 0) \
+	X(26, probe, MSG_to_peer, MSG_LINKS_MAX) \
+	X(27, links, MSG_to_coordinator, MSG_LINKS_MAX)
 
 /* Who may receive it. */
 enum msg_way { MSG_to_coordinator = 1, MSG_to_peer = 2, MSG_both_ways = 3 };

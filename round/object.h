@@ -9,6 +9,8 @@
  *           OBJECT_PIECE bytes of it, meta: name (32), u64 offset, u64 size of the whole blob
  *   chain   offset: a sequence number; the ledger's entries after it, one after another, as many
  *           as fit into OBJECT_PIECE and at least one; meta: u64 offset
+ *   bundle  name: u32 shard, then zeros, offset: the round; what an aggregator's update was made of
+ * update and bundle have the meta u64 round, u32 shard.
  */
 #ifndef ROUND_OBJECT_H
 #define ROUND_OBJECT_H
@@ -19,7 +21,10 @@
 	X(2, record)       /* round/record.h; to a peer */ \
 	X(3, shelf)        /* to a coordinator that rebuilds its folder, or to a peer */ \
 	X(4, piece)        /* the same */ \
-	X(5, chain)        /* both ways */
+	X(5, chain)        /* both ways */ \
+	X(6, update) /* round/update.h; from an aggregator to the coordinator, and on to peers */ \
+	X(7, entry)  /* a ledger entry; to an aggregator, and on to peers behind its update */ \
+	X(8, bundle) /* an update of kind bundle, to a witness or the coordinator */
 
 enum object_kind {
 #define X(number, name) OBJECT_##name = number,

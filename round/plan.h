@@ -9,11 +9,21 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "model/graph.h"
+#include "net/address.h"
 #include "round/ledger.h"
 #include "round/span.h"
 #include "round/turns.h"
 
 #define PLAN_SECONDS_MAX 86400.0
+#define PLAN_PEERS_MAX 64u    /* aggregators; and sources */
+#define PLAN_COORDINATOR 255u /* in place of an aggregator */
+
+/* A member that others reach; its keys are those of the roster. */
+struct plan_peer {
+	uint32_t member;
+	char address[ADDRESS_MAX];
+};
 
 struct plan {
 	struct hash run;
@@ -29,7 +39,20 @@ struct plan {
 	uint64_t
 		planned_tokens; /* of all members in this round: the learning rate runs over them */
 	bool validate;          /* first measure the loss of the state that the round starts from */
+	/* Who takes the contribution to a shard: aggregators[aggregator[shard]] (plan_aggregator).
+	 */
+	struct plan_peer aggregators[PLAN_PEERS_MAX];
+	uint32_t n_aggregators;
+	uint8_t aggregator[GRAPH_SHARDS_MAX]; /* PLAN_COORDINATOR: the coordinator itself */
+	/* Who sends this member the updates; none: the coordinator. */
+	struct plan_peer sources[PLAN_PEERS_MAX];
+	uint32_t n_sources;
 };
+
+/* Without aggregators and sources: the coordinator takes and sends everything. */
+void plan_star(struct plan *p);
+/* Who takes the contribution to a shard; NULL: the coordinator. */
+const struct plan_peer *plan_aggregator(const struct plan *p, uint32_t shard);
 
 json_t *plan_json(const struct plan *p); /* caller decrefs */
 /* Every number bounded; ERR_wrong_run, ERR_syntax with all mistakes. */

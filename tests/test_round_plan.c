@@ -68,7 +68,12 @@ static struct plan some_plan(void)
 		.listed = {0, 15, 3},
 		.ledger_tokens = 123456789,
 		.planned_tokens = 15360,
-		.validate = true};
+		.validate = true,
+		.aggregators = {{7, "peer.example:7440"}, {2, "[::1]:9"}},
+		.n_aggregators = 2,
+		.aggregator = {0, 0, 1, PLAN_COORDINATOR, 0, PLAN_COORDINATOR},
+		.sources = {{2, "[::1]:9"}},
+		.n_sources = 1};
 }
 
 static void a_plan_comes_back(void **state)
@@ -84,6 +89,12 @@ static void a_plan_comes_back(void **state)
 	assert_int_equal(q.n_spans, 2);
 	assert_int_equal(q.spans[1].last, 9);
 	assert_memory_equal(q.listed, p.listed, sizeof p.listed);
+	assert_int_equal(plan_aggregator(&q, 1)->member, 7);
+	assert_string_equal(plan_aggregator(&q, 2)->address, "[::1]:9");
+	assert_null(plan_aggregator(&q, 3));
+	assert_null(plan_aggregator(&q, GRAPH_SHARDS_MAX));
+	plan_star(&q);
+	assert_null(plan_aggregator(&q, 1));
 	struct hash other = help_round_hash(7);
 	assert_int_equal(plan_parse(body, &other, &q, &why), ERR_wrong_run);
 	json_decref(again);
@@ -114,6 +125,14 @@ static void a_plan_that_is_wrong_is_told(void **state)
 		{"listed", "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"},
 		{"parent", "{}"},
 		{"parent", "7"},
+		{"aggregators", "[7]"},
+		{"aggregators", "[{\"member\": 1, \"address\": \"a:1\"}]"},
+		{"aggregators", "[{\"member\": 1, \"address\": \"a b\", \"shards\": []}]"},
+		{"aggregators", "[{\"member\": 1, \"address\": \"a:1\", \"shards\": [[0, 1025]]}]"},
+		{"aggregators", "[{\"member\": 1, \"address\": \"a:1\", \"shards\": [[2, 2]]}]"},
+		{"sources", "[{\"member\": -1, \"address\": \"a:1\"}]"},
+		{"sources", "[{\"member\": 1, \"address\": \"a:1\", \"more\": 1}]"},
+		{"sources", "{}"},
 		{"more", "1"},
 		{"validate", "null"},
 	};
