@@ -157,12 +157,14 @@ static void another_major_is_told_both_versions(void **state)
 {
 	(void)state;
 	shoal_header h;
+	char version[16];
+	snprintf(version, sizeof version, "%d.%d", MSG_MAJOR, MSG_MINOR);
 	assert_true(send_frames("SHOL\2\0\7\0anything at all", 23, NULL, 0));
 	assert_true(hear(&h));
 	assert_int_equal(h.which_body, MSG_refusal);
 	assert_int_equal(h.body.refusal.code, ERR_version);
 	assert_non_null(strstr(h.body.refusal.text, "2.7"));
-	assert_non_null(strstr(h.body.refusal.text, "1.1"));
+	assert_non_null(strstr(h.body.refusal.text, version));
 	assert_int_equal(counted().refused_version, 1);
 }
 
