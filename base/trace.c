@@ -27,6 +27,7 @@ enum err trace_open(const char *path, struct why *why)
 	start_ns = clock_now_ns();
 	pthread_mutex_unlock(&lock);
 	atomic_store(&on, true);
+	trace_event("begin", "{s:f}", "clock", clock_seconds(start_ns));
 	return ERR_OK;
 }
 

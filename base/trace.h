@@ -1,4 +1,6 @@
-/* TRACE=FILE writes one JSON line per event: {"t": seconds, "event": name, …}.  Thread-safe. */
+/* TRACE=FILE writes one JSON line per event: {"t": seconds, "event": name, …}; the first one,
+ * begin, says where t begins on the machine's clock, so that traces can be laid side by side.
+ * Thread-safe. */
 #ifndef BASE_TRACE_H
 #define BASE_TRACE_H
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/trace.h"
 #include "peer/member_parts.h"
 
 /* Sent, unless the round was closed while it was cut: then it travels with the next one. */
@@ -62,6 +63,8 @@ static void on_applied(struct member *m, const struct worker_result *r)
 		m->status.delay_s = clock_seconds(r->delay_ns);
 		m->delay_round = r->head.round;
 	}
+	trace_event("standing", "{s:I, s:I}", "round", (json_int_t)m->head.round, "entry",
+		(json_int_t)m->head.sequence);
 	member_shelf_reached(m);
 	member_hello(m, false);
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);

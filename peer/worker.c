@@ -178,6 +178,7 @@ static enum err step(struct worker *w, struct work *work, struct why *why)
 
 enum err worker_hand_over(struct worker *w, const struct job *job, struct why *why)
 {
+	trace_event("cut", "{s:I}", "round", (json_int_t)job->plan.round);
 	for (uint32_t shard = 0; shard < trainer_shards(standing_trainer(w->standing)); shard++) {
 		size_t len = 0;
 		if (!turns_has(&w->spec->round, job->plan.round, shard))
