@@ -180,7 +180,8 @@ $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o $(cal
 endef
 $(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t)))
 # Runs on the emulated links, beside what they are measured against.
-$(O)/tests/bench_swarm: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator) $(O)/tests/bench_allreduce
+$(O)/tests/bench_swarm $(O)/tests/bench_distance: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator)
+$(O)/tests/bench_swarm: | $(O)/tests/bench_allreduce
 $(patsubst %.c,$(O)/%,$(wildcard tests/study_*.c)): $(O)/tests/help_study.o
 # The all-reduce that ours is measured against, and its test.
 $(O)/tests/bench_allreduce $(O)/tests/test_peer_reduce: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_reduce*.c))
@@ -220,7 +221,7 @@ check-aarch64: ## the vector loops built for aarch64 and tested by emulation (gc
 check-bf16: all ## trains twice, with products in float32 and in bf16: the losses must agree
 	@tests/check_bf16.sh $(O)
 
-bench: all $(bench_bin) ## make bench T=compute|link|transfer|codec|allreduce|swarm: a table, and JSON under build/bench/
+bench: all $(bench_bin) ## make bench T=compute|link|transfer|codec|allreduce|swarm|distance: a table, and JSON under build/bench/
 	@mkdir -p build/bench
 	@for b in $(call pick,$(bench_bin)); do SHOAL_BIN=$(abspath $(O)) $$b || exit 1; done
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/progress.h"
 #include "base/signal.h"
 #include "tests/help_bench.h"
@@ -20,6 +21,7 @@
 #define WORDS 48
 #define BEDS 4
 #define LOOK_MS 50
+#define STATS_MOST (1u << 20)
 
 static char beds[BEDS][16]; /* those that are up */
 
@@ -154,6 +156,50 @@ void help_bed_down(const char *name)
 			script(kept, "down", NULL);
 			return;
 		}
+}
+
+const char *help_bed_slow(const char *profile, double by)
+{
+	const char *path = alloc_must_printf("%s/%s.bed", HELP_BED_FOLDER, profile);
+	char *command = alloc_must_printf(
+		"awk -v by=%g '{ for (i = 1; i <= NF; i++) { split($i, p, \"=\");"
+		" if (p[1] ~ /^(up|down|rate)$/) $i = p[1] \"=\" p[2] / by;"
+		" if (p[1] ~ /^(delay|jitter|queue)$/) $i = p[1] \"=\" p[2] * by } print }' "
+		"tests/wan/%s.bed >%s",
+		by, profile, path);
+	if (system(command))
+		help_bench_die("tests/wan/%s.bed cannot be slowed down into %s", profile, path);
+	free(command);
+	return path;
+}
+
+/* ---- bytes */
+
+char *help_bed_stats(const char *bed)
+{
+	uint8_t *bytes;
+	size_t n;
+	struct why why;
+	const struct help_bed_command c = {.bed = bed, .log = HELP_BED_FOLDER "/stats"};
+	remove(c.log);
+	help_bed_works(start(&c, (const char *const[]){SCRIPT, "tell", "stats", NULL}), c.log, 60);
+	if (file_read(c.log, STATS_MOST, &bytes, &n, &why))
+		help_bench_die("%s", why.text);
+	return (char *)bytes;
+}
+
+double help_bed_bytes(const char *stats, const char *name, const char *key)
+{
+	const size_t n = strlen(name);
+	for (const char *line = stats; *line; line = strchr(line, '\n') + 1) {
+		if (strncmp(line, name, n) == 0 && line[n] == ' ') {
+			const char *at = strstr(line + n, key);
+			return at ? strtod(at + strlen(key) + 1, NULL) : 0;
+		}
+		if (!strchr(line, '\n'))
+			break;
+	}
+	return 0;
 }
 
 /* ---- waiting */

@@ -1,7 +1,7 @@
 /*
- * Runs on emulated links (tests/wan/wan.sh), for bench_swarm: beds, programs at their nodes, a
- * coordinator with its peers, and what their traces tell.  As root.  Whatever cannot be done ends
- * the bench with a sentence; beds and programs end with it.  One thread.
+ * Runs on emulated links (tests/wan/wan.sh), for bench_swarm and bench_distance: beds, programs at
+ * their nodes, a coordinator with its peers, and what their traces tell.  As root.  Whatever cannot
+ * be done ends the bench with a sentence; beds and programs end with it.  One thread.
  */
 #ifndef TESTS_HELP_BED_H
 #define TESTS_HELP_BED_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define HELP_BED_FOLDER "build/bench/swarm"
+#define HELP_BED_FOLDER "build/bench/bed"
 #define HELP_BED_PEERS 16
 
 /* ---- beds and programs */
@@ -19,6 +19,8 @@
 bool help_bed_allowed(char *why, size_t size);
 /* Beds with different names stand beside each other. */
 void help_bed_up(const char *name, const char *profile);
+/* A profile with slower rates and longer ways, for who has less than a core: its path. */
+const char *help_bed_slow(const char *profile, double by);
 /* What runs there is ended, too. */
 void help_bed_down(const char *name);
 
@@ -38,6 +40,12 @@ void help_bed_works(pid_t pid, const char *log, unsigned seconds);
 /* Ends with an error if it has ended. */
 void help_bed_must_live(pid_t pid, const char *log);
 
+/* ---- bytes: what nodes and lines have carried */
+
+char *help_bed_stats(const char *bed); /* caller frees */
+/* Of a node its up_bytes or down_bytes, of a line "SITE-SITE" one way its bytes; 0: none yet. */
+double help_bed_bytes(const char *stats, const char *name, const char *key);
+
 /* ---- time: what is shown meanwhile, and how long the whole will take */
 
 void help_bed_plan(double seconds); /* of all that follows, roughly */
@@ -53,9 +61,12 @@ const char *help_bed_data(void); /* that all specs of one context share */
 struct help_bed_run {
 	const char *bed, *name, *spec; /* name: its folder */
 	double step_s[HELP_BED_PEERS]; /* that a step takes at least */
-	unsigned n_peers;              /* they take the nodes p1 to p4 in turn */
+	unsigned n_peers, n_nodes;     /* they take the nodes p1 to p<n_nodes> in turn; 0: 4 */
 	int nice;                      /* of the peers */
 	unsigned windows;              /* of a validation; 0: all */
+	const char *plan;              /* of serve --plan; NULL: its usual one */
+	bool listens;                  /* each peer, at its node's address */
+	bool ends;                     /* with its last token */
 	double started;                /* of this process's clock: when the traces begin */
 	pid_t coordinator, peer[HELP_BED_PEERS];
 };
@@ -76,6 +87,9 @@ struct help_bed_round {
 };
 /* Caller frees. */
 size_t help_bed_rounds(const struct help_bed_run *r, struct help_bed_round **out);
+/* When, by the machine's clock, the first event of this name was of that round or a later one;
+ * infinite: not yet.  peer -1: the coordinator's. */
+double help_bed_when(const struct help_bed_run *r, int peer, const char *event, uint64_t round);
 /* What the ledger got between the commits of the round `after` and of the last one. */
 struct help_bed_pace {
 	double begin, end; /* seconds of this process's clock; equal: too few rounds yet */

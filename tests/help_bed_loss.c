@@ -39,22 +39,6 @@ static double slow_motion(void)
 	return by > 1 ? by : 1;
 }
 
-/* tests/wan/home.bed, slowed down. */
-static const char *slow_bed(double by)
-{
-	static const char *const path = HELP_BED_FOLDER "/home.bed";
-	char *command = alloc_must_printf(
-		"awk -v by=%g '{ for (i = 1; i <= NF; i++) { split($i, p, \"=\");"
-		" if (p[1] == \"up\" || p[1] == \"down\") $i = p[1] \"=\" p[2] / by;"
-		" if (p[1] == \"delay\") $i = p[1] \"=\" p[2] * by } print }' "
-		"tests/wan/home.bed >%s",
-		by, path);
-	if (system(command))
-		help_bench_die("tests/wan/home.bed cannot be slowed down into %s", path);
-	free(command);
-	return path;
-}
-
 /* ---- the run */
 
 struct aim {
@@ -231,7 +215,7 @@ void help_bed_loss_run(bool is_short, struct help_bed_loss *out, json_t *figures
 	double best = INFINITY;
 	*out = (struct help_bed_loss){.target = is_short ? 2.4 : 1.6};
 	const double slow = slow_motion();
-	help_bed_up(BED, slow_bed(slow));
+	help_bed_up(BED, help_bed_slow(BED, slow));
 	out->seconds = run_seconds(spec, out->target) / slow;
 	out->steps = dense_steps(spec, out->target);
 	out->step_s[0] = dense_step_s(spec, "bf16") / slow;

@@ -13,6 +13,8 @@
 #define ADDRESS "10.77.0.1" /* of the node coordinator, the first of every bed */
 #define TEXT HELP_BED_FOLDER "/new-testament.txt"
 #define NODES 4
+#define PORT 7440 /* of a peer that listens */
+#define WORDS 32
 #define CHANGES 24
 
 /* What all runs have in common; the bench changes the rest. */
@@ -102,18 +104,26 @@ static const char *seconds(double x)
 	return alloc_must_printf("%gs", x);
 }
 
+static unsigned node_of(const struct help_bed_run *r, unsigned i)
+{
+	return i % (r->n_nodes ? r->n_nodes : NODES) + 1;
+}
+
 void help_bed_run_peer(struct help_bed_run *r, unsigned i)
 {
-	char node[8];
-	snprintf(node, sizeof node, "p%u", i % NODES + 1);
+	char node[12];
+	snprintf(node, sizeof node, "p%u", node_of(r, i));
 	const struct help_bed_command c = {.bed = r->bed,
 		.node = node,
 		.log = peer_file(r, i, ".log"),
 		.trace = peer_file(r, i, ".trace"),
 		.nice = r->nice};
+	const char *listen = /* p1 is the second node of every bed */
+		r->listens ? alloc_must_printf("10.77.0.%u:%u", node_of(r, i) + 1, PORT) : NULL;
 	r->peer[i] = HELP_BED_START(&c, "shoal-peer", "join", help_bed_path(r->name, "join.link"),
 		"--dir", peer_file(r, i, ""), "--name", node, "--threads", "1", "--step-time",
-		seconds(r->step_s[i]), "--windows", number(r->windows));
+		seconds(r->step_s[i]), "--windows", number(r->windows), listen ? "--listen" : NULL,
+		listen);
 }
 
 void help_bed_run_start(struct help_bed_run *r)
@@ -123,11 +133,19 @@ void help_bed_run_start(struct help_bed_run *r)
 		.node = "coordinator",
 		.log = help_bed_path(r->name, "coordinator.log"),
 		.trace = help_bed_path(r->name, "coordinator.trace")};
-	r->started = clock_seconds(clock_now_ns());
-	r->coordinator = HELP_BED_START(&c, "shoal-coordinator", "serve", r->spec, "--data",
+	const char *words[WORDS] = {"shoal-coordinator", "serve", r->spec, "--data",
 		help_bed_data(), "--dir", help_bed_path(r->name, "coordinator"), "--address",
 		ADDRESS, "--public-address", ADDRESS, "--invite-file",
-		help_bed_path(r->name, "join.link"));
+		help_bed_path(r->name, "join.link")};
+	size_t n = 13;
+	if (r->plan) {
+		words[n++] = "--plan";
+		words[n++] = r->plan;
+	}
+	if (r->ends)
+		words[n++] = "--exit-at-end";
+	r->started = clock_seconds(clock_now_ns());
+	r->coordinator = help_bed_start(&c, words);
 	help_bed_wait("the coordinator starts", 30, has_link, r);
 	for (unsigned i = 0; i < r->n_peers; i++)
 		help_bed_run_peer(r, i);
@@ -138,8 +156,8 @@ void help_bed_alone_start(struct help_bed_run *r)
 	empty_folder(r);
 	r->started = clock_seconds(clock_now_ns());
 	for (unsigned i = 0; i < r->n_peers; i++) {
-		char node[8];
-		snprintf(node, sizeof node, "p%u", i % NODES + 1);
+		char node[12];
+		snprintf(node, sizeof node, "p%u", node_of(r, i));
 		const struct help_bed_command c = {.bed = r->bed,
 			.node = node,
 			.log = peer_file(r, i, ".log"),

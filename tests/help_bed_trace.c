@@ -64,6 +64,26 @@ size_t help_bed_rounds(const struct help_bed_run *r, struct help_bed_round **out
 	return n;
 }
 
+double help_bed_when(const struct help_bed_run *r, int peer, const char *event, uint64_t round)
+{
+	char *path =
+		peer < 0 ? alloc_must_printf("%s/%s/coordinator.trace", HELP_BED_FOLDER, r->name)
+			 : alloc_must_printf("%s/%s/peer%d.trace", HELP_BED_FOLDER, r->name, peer);
+	struct lines l = {.f = fopen(path, "r")};
+	json_t *e = next_event(&l, "begin");
+	const double begin = real(e, "clock");
+	double at = INFINITY;
+	json_decref(e);
+	while (!isfinite(at) && (e = next_event(&l, event)) != NULL) {
+		if (real(e, "round") >= (double)round)
+			at = begin + real(e, "t");
+		json_decref(e);
+	}
+	close_lines(&l);
+	free(path);
+	return at;
+}
+
 struct help_bed_pace help_bed_pace(const struct help_bed_run *r, uint64_t after)
 {
 	struct help_bed_round *rounds;
