@@ -30,6 +30,7 @@
 #define BED "sites"
 #define PEERS 12
 #define STEP_S 0.5
+#define QUICK 0.05
 #define WARM 2 /* rounds in which links are made and measured */
 #define ROUNDS_MOST 8
 #define LIMIT_S 400.0
@@ -57,9 +58,18 @@ struct outcome {
 };
 
 static double slow;
-static unsigned n_rounds; /* that are measured, of each plan */
+static const char *slow_bed, *quick_bed; /* quick: for what is not measured, to join */
+static unsigned n_rounds;                /* that are measured, of each plan */
 
 /* ---- one run */
+
+static double first(const struct help_bed_run *r, const char *event, uint64_t round)
+{
+	double at = INFINITY;
+	for (int i = 0; i < PEERS; i++)
+		at = fmin(at, help_bed_when(r, i, event, round));
+	return at;
+}
 
 static double last(const struct help_bed_run *r, const char *event, uint64_t round)
 {
@@ -79,6 +89,14 @@ static bool all_stand(const void *arg)
 	const struct stop *s = arg;
 	help_bed_must_live(s->run->coordinator, help_bed_path(s->run->name, "coordinator.log"));
 	return isfinite(last(s->run, "standing", s->round));
+}
+
+/* Nobody does before all have joined. */
+static bool somebody_trains(const void *arg)
+{
+	const struct help_bed_run *r = arg;
+	help_bed_must_live(r->coordinator, help_bed_path(r->name, "coordinator.log"));
+	return isfinite(first(r, "step", 1));
 }
 
 static struct bytes bytes_now(void)
@@ -136,7 +154,10 @@ static void play(const char *plan, const char *spec, struct outcome *o)
 	for (int i = 0; i < PEERS; i++)
 		r.step_s[i] = STEP_S;
 	snprintf(what, sizeof what, "rounds by the plan %s", plan);
+	help_bed_become(BED, quick_bed);
 	help_bed_run_start(&r);
+	help_bed_wait("peers join", LIMIT_S, somebody_trains, &r);
+	help_bed_become(BED, slow_bed);
 	help_bed_wait(what, LIMIT_S, all_stand, &(struct stop){&r, WARM});
 	const struct bytes before = bytes_now();
 	help_bed_wait(what, LIMIT_S, all_stand, &(struct stop){&r, WARM + n_rounds});
@@ -270,7 +291,9 @@ int main(void)
 	n_rounds = getenv("SHORT") && getenv("SHORT")[0] == '1' ? 1 : 4;
 	help_bed_plan(PLANS * (20 + 15 * (n_rounds + WARM)));
 	const char *spec = make_spec();
-	help_bed_up(BED, help_bed_slow(BED, slow));
+	slow_bed = help_bed_slow(BED, slow);
+	quick_bed = help_bed_slow(BED, QUICK);
+	help_bed_up(BED, slow_bed);
 	for (int i = 0; i < PLANS; i++)
 		if (wanted(plans[i])) {
 			play(plans[i], spec, &o[i]);

@@ -160,7 +160,7 @@ void help_bed_down(const char *name)
 
 const char *help_bed_slow(const char *profile, double by)
 {
-	const char *path = alloc_must_printf("%s/%s.bed", HELP_BED_FOLDER, profile);
+	const char *path = alloc_must_printf("%s/%s-%g.bed", HELP_BED_FOLDER, profile, by);
 	char *command = alloc_must_printf(
 		"awk -v by=%g '{ for (i = 1; i <= NF; i++) { split($i, p, \"=\");"
 		" if (p[1] ~ /^(up|down|rate)$/) $i = p[1] \"=\" p[2] / by;"
@@ -171,6 +171,17 @@ const char *help_bed_slow(const char *profile, double by)
 		help_bench_die("tests/wan/%s.bed cannot be slowed down into %s", profile, path);
 	free(command);
 	return path;
+}
+
+void help_bed_become(const char *name, const char *path)
+{
+	char *command = alloc_must_printf(
+		"sed -n '/^node/s/^\\(node [^ ]*\\) [^ ]*/\\1/p; /^link/p' %s |"
+		" while read -r line; do WAN_NAME=%s " SCRIPT " tell $line || exit 1; done",
+		path, name);
+	if (system(command))
+		help_bench_die("%s: the bed does not take its lines", path);
+	free(command);
 }
 
 /* ---- bytes */

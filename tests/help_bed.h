@@ -19,8 +19,11 @@
 bool help_bed_allowed(char *why, size_t size);
 /* Beds with different names stand beside each other. */
 void help_bed_up(const char *name, const char *profile);
-/* A profile with slower rates and longer ways, for who has less than a core: its path. */
+/* A profile with slower rates and longer ways, for who has less than a core: its path.  by below 1:
+ * quicker ones. */
 const char *help_bed_slow(const char *profile, double by);
+/* From now on its lines are those of this file, in which all else must be the same. */
+void help_bed_become(const char *name, const char *path);
 /* What runs there is ended, too. */
 void help_bed_down(const char *name);
 
