@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "coordinator/failpoint.h"
 #include "round/record.h"
-#include "round/update.h"
+#include "round/update_make.h"
 
-/* ---- the bundle */
+/* ---- the update */
 
 static void parts_free(struct update_part *parts, uint32_t n)
 {
@@ -32,19 +32,6 @@ static enum err read_parts(const struct closing *c, const struct closing_job *jo
 	return ERR_OK;
 }
 
-static enum err make_bundle(
-	const struct closing *c, const struct closing_job *job, struct buf *out, struct why *why)
-{
-	const struct update_head head = {
-		.run = c->run, .parent = c->parent.hash, .round = c->round, .shard = job->shard};
-	struct update_part *parts = NULL;
-	enum err err = read_parts(c, job, &parts, why);
-	if (!err)
-		err = update_encode(&head, parts, job->count, out, why);
-	parts_free(parts, job->count);
-	return err;
-}
-
 static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 {
 	const struct closing_job *job = arg;
@@ -57,50 +44,25 @@ static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 	return false;
 }
 
-/* ---- the update */
-
-static enum err open_update(const struct closing *c, const struct closing_job *job,
-	const struct buf *bytes, struct update *out, struct why *why)
-{
-	const struct update_expect expect = {.run = c->run,
-		.parent = c->parent.hash,
-		.codec = c->exchange.codec,
-		.merged = c->exchange.merged,
-		.n = c->files->n[job->shard],
-		.key = find_key,
-		.arg = (void *)(uintptr_t)job};
-	enum err err = update_open(bytes->data, bytes->len, out, why);
-	return err ? err : update_verify(out, &expect, why);
-}
-
-/* Takes the merged form in place of the bundle where that has fewer bytes; then everybody, here
- * too, steps by what it says. */
-static enum err merge(const struct closing *c, const struct closing_job *job, struct buf *bytes,
-	struct update *u, struct why *why)
-{
-	struct buf merged;
-	buf_init(&merged, update_merge_bound(&c->exchange.codec, c->exchange.merged,
-				  c->files->n[job->shard], job->count));
-	enum err err = update_merge(u, &c->exchange.rule, c->exchange.merged, &merged, why);
-	if (err || !merged.len) {
-		buf_release(&merged);
-		return err;
-	}
-	update_release(u);
-	buf_release(bytes);
-	*bytes = merged;
-	return open_update(c, job, bytes, u, why);
-}
-
 static enum err make_update(const struct closing *c, const struct closing_job *job,
-	struct buf *bytes, struct update *u, struct why *why)
+	struct update_made *out, struct why *why)
 {
-	enum err err = make_bundle(c, job, bytes, why);
+	const struct update_make how = {.expect = {.run = c->run,
+						.parent = c->parent.hash,
+						.codec = c->exchange.codec,
+						.merged = c->exchange.merged,
+						.n = c->files->n[job->shard],
+						.key = find_key,
+						.arg = (void *)(uintptr_t)job},
+		.rule = c->exchange.rule,
+		.round = c->round,
+		.shard = job->shard};
+	struct update_part *parts = NULL;
+	enum err err = read_parts(c, job, &parts, why);
 	if (!err)
-		err = open_update(c, job, bytes, u, why);
-	if (!err && c->exchange.merged && job->count)
-		err = merge(c, job, bytes, u, why);
-	return err;
+		err = update_make_bundle(&how, parts, job->count, out, why);
+	parts_free(parts, job->count);
+	return err ? err : update_make_smaller(&how, out, why);
 }
 
 /* ---- the next state */
@@ -162,22 +124,21 @@ static enum err put_record(
 enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	struct ledger_head *at, struct closing_out *out, struct why *why)
 {
-	struct buf bytes;
-	struct update u = {0};
+	struct update_made made = {0};
+	const struct update *u = &made.update;
 	struct shardstate next = {0};
 	*out = (struct closing_out){0};
-	buf_init(&bytes, 256 + job->count * (c->contribution_most + 8));
-	enum err err = make_update(c, job, &bytes, &u, why);
+	enum err err = make_update(c, job, &made, why);
 	if (!err && job->count)
-		err = next_state(c, &u, job->shard, &next, why);
+		err = next_state(c, u, job->shard, &next, why);
 	else if (!err)
 		err = next_nothing(c, job, &next, why);
-	if (!err && (err = fill_entry(c, &u, &next, &job->state, at, &out->entry)))
+	if (!err && (err = fill_entry(c, u, &next, &job->state, at, &out->entry)))
 		err_why(why, err, "no memory for the entry of shard %u", job->shard);
 	if (!err)
 		err = ledger_entry_hash(&out->entry, &out->hash);
 	if (!err)
-		err = put_record(c, &bytes, out, why);
+		err = put_record(c, &made.bytes, out, why);
 	failpoint(FAILPOINT_shard_record);
 	if (!err && job->count)
 		err = shardfile_save(c->files, &next, why);
@@ -187,8 +148,7 @@ enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	else
 		*at = (struct ledger_head){out->entry.sequence, c->round, out->hash};
 	shardstate_release(&next);
-	update_release(&u);
-	buf_release(&bytes);
+	update_made_release(&made);
 	return err;
 }
 
