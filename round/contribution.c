@@ -105,35 +105,60 @@ static enum err check_spans(const struct contribution *c, struct why *why)
 	return ERR_OK;
 }
 
+/* All that precedes the frame; *r stands behind it. */
+static enum err parse_statement(struct rd *r, struct contribution_view *out, struct why *why)
+{
+	const uint8_t *kind = rd_bytes(r, sizeof magic);
+	if (!kind || memcmp(kind, magic, sizeof magic) != 0)
+		return err_why(why, ERR_magic, "%zu bytes are no contribution", out->len);
+	uint16_t version = rd_u16(r);
+	if (rd_ok(r) && version != CONTRIBUTION_VERSION)
+		return err_why(why, ERR_version,
+			"a contribution is of version %u, this program reads %d", version,
+			CONTRIBUTION_VERSION);
+	get_signed(r, &out->says);
+	if (!rd_ok(r))
+		return err_why(why, ERR_truncated, "a contribution of %zu bytes ends in its header",
+			out->len);
+	enum err err = check_spans(&out->says, why);
+	if (err)
+		return err;
+	out->signed_len = FIXED + sizeof(struct span) * out->says.n_spans;
+	out->signature = rd_bytes(r, SIGN_BYTES);
+	return out->signature
+		       ? ERR_OK
+		       : err_why(why, ERR_truncated,
+				 "a contribution of %zu bytes ends before its payload", out->len);
+}
+
 enum err contribution_parse(
 	const uint8_t *bytes, size_t len, struct contribution_view *out, struct why *why)
 {
 	struct rd r;
 	*out = (struct contribution_view){.bytes = bytes, .len = len};
 	rd_init(&r, bytes, len);
-	const uint8_t *kind = rd_bytes(&r, sizeof magic);
-	if (!kind || memcmp(kind, magic, sizeof magic) != 0)
-		return err_why(why, ERR_magic, "%zu bytes are no contribution", len);
-	uint16_t version = rd_u16(&r);
-	if (rd_ok(&r) && version != CONTRIBUTION_VERSION)
-		return err_why(why, ERR_version,
-			"a contribution is of version %u, this program reads %d", version,
-			CONTRIBUTION_VERSION);
-	get_signed(&r, &out->says);
-	if (!rd_ok(&r))
-		return err_why(
-			why, ERR_truncated, "a contribution of %zu bytes ends in its header", len);
-	enum err err = check_spans(&out->says, why);
+	enum err err = parse_statement(&r, out, why);
+	if (!err && rd_left(&r) == 0)
+		err = err_why(why, ERR_truncated,
+			"a contribution of %zu bytes ends before its payload", len);
 	if (err)
 		return err;
-	out->signed_len = FIXED + sizeof(struct span) * out->says.n_spans;
-	out->signature = rd_bytes(&r, SIGN_BYTES);
-	if (!out->signature || rd_left(&r) == 0)
-		return err_why(why, ERR_truncated,
-			"a contribution of %zu bytes ends before its payload", len);
 	out->frame = r.at;
 	out->frame_len = rd_left(&r);
 	return ERR_OK;
+}
+
+enum err contribution_parse_statement(
+	const uint8_t *bytes, size_t len, struct contribution_view *out, struct why *why)
+{
+	struct rd r;
+	*out = (struct contribution_view){.bytes = bytes, .len = len};
+	rd_init(&r, bytes, len);
+	enum err err = parse_statement(&r, out, why);
+	if (!err && rd_left(&r))
+		err = err_why(why, ERR_syntax, "the statement of a contribution has %zu bytes more",
+			rd_left(&r));
+	return err;
 }
 
 enum err contribution_verify(
@@ -162,7 +187,7 @@ uint64_t contribution_seed(const struct hash *run, uint64_t round, uint32_t shar
 	return rd_u64(&r);
 }
 
-static enum err check_codec(
+enum err contribution_codec(
 	const struct contribution *c, const struct codec_params *codec, struct why *why)
 {
 	if (c->codec == codec_number(codec))
@@ -190,7 +215,7 @@ enum err contribution_decode(const struct contribution_view *v, const struct cod
 	size_t n, struct codec_vector *out, struct why *why)
 {
 	*out = (struct codec_vector){0};
-	enum err err = check_codec(&v->says, codec, why);
+	enum err err = contribution_codec(&v->says, codec, why);
 	if (err)
 		return err;
 	struct buf planes;

@@ -59,9 +59,16 @@ enum err contribution_seal(struct contribution *c, const struct codec_params *co
  * padding.  Says nothing about truth. */
 enum err contribution_parse(const uint8_t *bytes, size_t len, struct contribution_view *out,
 	struct why *why) MUST_CHECK;
+/* The same of its statement alone: the signed bytes and the signature, nothing after; out has no
+ * frame. */
+enum err contribution_parse_statement(const uint8_t *bytes, size_t len,
+	struct contribution_view *out, struct why *why) MUST_CHECK;
 /* ERR_signature. */
 enum err contribution_verify(const struct contribution_view *v,
 	const uint8_t key[static SIGN_PUBLIC], struct why *why) MUST_CHECK;
+/* ERR_unsupported: it uses another codec than this. */
+enum err contribution_codec(
+	const struct contribution *c, const struct codec_params *codec, struct why *why) MUST_CHECK;
 /* The vector: n values under these parameters, or with a smaller k.  ERR_hash when the planes are
  * not the signed ones, ERR_shape too when their seed is not contribution_seed, else as frame_unpack
  * and codec_open.  codec_release it. */

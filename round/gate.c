@@ -78,6 +78,16 @@ static enum err check_tokens(
 	return ERR_OK;
 }
 
+enum err gate_norm(double norm, double limit, struct why *why)
+{
+	if (limit > 0 && norm > limit)
+		return err_why(why, ERR_norm,
+			"the contribution has norm %.6g, the limit is %.6g: training may have "
+			"diverged here",
+			norm, limit);
+	return ERR_OK;
+}
+
 static enum err check_vector(const struct gate_expect *e, const struct contribution_view *v,
 	struct gate_passed *out, struct why *why)
 {
@@ -85,14 +95,21 @@ static enum err check_vector(const struct gate_expect *e, const struct contribut
 	if (err)
 		return err;
 	out->norm = sqrt(out->vector.norm_squared);
-	if (e->norm_limit > 0 && out->norm > e->norm_limit) {
+	err = gate_norm(out->norm, e->norm_limit, why);
+	if (err)
 		codec_release(&out->vector);
-		return err_why(why, ERR_norm,
-			"the contribution has norm %.6g, the limit is %.6g: training may have "
-			"diverged here",
-			out->norm, e->norm_limit);
-	}
-	return ERR_OK;
+	return err;
+}
+
+static enum err check_statement(
+	const struct gate_expect *e, const struct contribution_view *v, struct why *why)
+{
+	enum err err = check_place(e, &v->says, why);
+	if (!err)
+		err = check_sender(e, v, why);
+	if (!err)
+		err = check_tokens(e, &v->says, why);
+	return err;
 }
 
 enum err gate_check(const struct gate_expect *e, const uint8_t *bytes, size_t len,
@@ -107,13 +124,39 @@ enum err gate_check(const struct gate_expect *e, const uint8_t *bytes, size_t le
 	struct contribution_view v;
 	enum err err = contribution_parse(bytes, len, &v, why);
 	if (!err)
-		err = check_place(e, &v.says, why);
-	if (!err)
-		err = check_sender(e, &v, why);
-	if (!err)
-		err = check_tokens(e, &v.says, why);
+		err = check_statement(e, &v, why);
 	if (!err)
 		err = check_vector(e, &v, out, why);
+	if (err)
+		return err;
+	out->says = v.says;
+	out->id = contribution_id(&v);
+	return ERR_OK;
+}
+
+/* What the planes would be refused for, as far as it stands in front of them. */
+static enum err check_planes(
+	const struct gate_expect *e, const struct contribution *c, struct why *why)
+{
+	enum err err = contribution_codec(c, &e->codec, why);
+	if (!err && c->planes_len > codec_bound(&e->codec, e->n))
+		err = err_why(why, ERR_toobig,
+			"the contribution has planes of %" PRIu64 " bytes, those of shard %" PRIu32
+			" have at most %zu",
+			c->planes_len, e->shard, codec_bound(&e->codec, e->n));
+	return err;
+}
+
+enum err gate_statement(const struct gate_expect *e, const uint8_t *bytes, size_t len,
+	struct gate_passed *out, struct why *why)
+{
+	struct contribution_view v;
+	*out = (struct gate_passed){0};
+	enum err err = contribution_parse_statement(bytes, len, &v, why);
+	if (!err)
+		err = check_statement(e, &v, why);
+	if (!err)
+		err = check_planes(e, &v.says, why);
 	if (err)
 		return err;
 	out->says = v.says;

@@ -53,5 +53,11 @@ struct gate_passed {
  * ERR_nomem is the receiver's own fault and no refusal. */
 enum err gate_check(const struct gate_expect *e, const uint8_t *bytes, size_t len,
 	struct gate_passed *out, struct why *why) MUST_CHECK;
+/* The same of a statement alone (contribution_parse_statement), as far as it tells: its planes may
+ * still be others than were signed, or hold anything.  out has no vector. */
+enum err gate_statement(const struct gate_expect *e, const uint8_t *bytes, size_t len,
+	struct gate_passed *out, struct why *why) MUST_CHECK;
+/* Whether a vector, of somebody else's bundle too, has a norm that training can give: ERR_norm. */
+enum err gate_norm(double norm, double limit, struct why *why) MUST_CHECK;
 
 #endif

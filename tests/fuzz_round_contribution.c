@@ -21,9 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{SELECT_all, VALUES_int8, false, 64, 64, 0, 0},
 		{SELECT_topk, VALUES_two, false, 64, 4, 0, 0},
 		{SELECT_randk, VALUES_sign, false, 64, 4, 0, 0}};
-	struct contribution_view v;
+	struct contribution_view v, alone;
 	struct why why = {0};
-	enum err err = contribution_parse(data, size, &v, &why);
+	enum err err = contribution_parse_statement(data, size, &alone, &why);
+	if (err ? why.code != err || !why.text[0]
+		: alone.signature + SIGN_BYTES != data + size || alone.frame)
+		abort();
+	err = contribution_parse(data, size, &v, &why);
 	if (err) {
 		if (why.code != err || !why.text[0])
 			abort();
@@ -34,7 +38,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (v.says.n_spans < 1 || v.says.n_spans > SPAN_MAX || v.frame + v.frame_len != data + size)
 		abort();
-	contribution_id(&v);
+	struct hash id = contribution_id(&v);
+	/* What precedes the frame says the same without it. */
+	if (contribution_parse_statement(data, v.signed_len + SIGN_BYTES, &alone, &why))
+		abort();
+	struct hash same = contribution_id(&alone);
+	if (!hash_equal(&id, &same) || alone.says.peer != v.says.peer)
+		abort();
 	for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++)
 		decode(&v, &codecs[i], 100);
 	return 0;
