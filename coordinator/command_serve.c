@@ -27,6 +27,7 @@
 static struct {
 	struct hub_config hub;
 	int64_t port, link_port, uses, connections;
+	const char *plan;
 } opt;
 
 static const struct option_row rows[] = {
@@ -56,6 +57,8 @@ static const struct option_row rows[] = {
 		"between signs of life on a link"},
 	{"timeout", OPTION_seconds, &opt.hub.timeout_ns, "6", 0.2, 600,
 		"without a sign of life a link is lost"},
+	{"plan", OPTION_text, &opt.plan, "latency", 0, 0,
+		"who aggregates: latency (by the measured links), star, random"},
 	{"exit-at-end", OPTION_flag, &opt.hub.exit_at_end, NULL, 0, 0,
 		"stop when the run has ended, instead of showing its page"},
 };
@@ -198,6 +201,9 @@ static enum err check(size_t n_words, const char *const *words, struct why *why)
 	if (opt.hub.timeout_ns < 2 * opt.hub.heartbeat_ns)
 		return err_why(why, ERR_usage,
 			"--timeout must be at least twice --heartbeat, or every link is lost");
+	if (!topology_mode_of(opt.plan, &opt.hub.plan))
+		return err_why(why, ERR_usage, "--plan must be latency, star or random, is \"%s\"",
+			opt.plan);
 	return ERR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/signal.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_round.h"
+#include "coordinator/hub_topology.h"
 #include "coordinator/progress_line.h"
 #include "coordinator/view.h"
 #include "net/https_server.h"
@@ -347,6 +348,7 @@ void hub_close(struct hub *h)
 	free(h->pending);
 	free(h->statement);
 	free(h->invite_path);
+	hub_topology_free(h->topology);
 	manifest_free(h->manifest);
 	run_release(&h->run);
 }

@@ -13,6 +13,7 @@
 #include "coordinator/feed.h"
 #include "coordinator/rounds.h"
 #include "coordinator/run.h"
+#include "coordinator/topology.h"
 #include "model/manifest.h"
 #include "net/address.h"
 #include "net/link.h"
@@ -70,6 +71,7 @@ struct hub_config {
 	uint64_t heartbeat_ns, timeout_ns;
 	uint32_t connections_most;
 	bool exit_at_end;
+	enum topology_mode plan;
 };
 
 struct hub {
@@ -90,6 +92,7 @@ struct hub {
 	struct feed *feed;
 	struct hub_member *members; /* by number */
 	uint32_t n_members;
+	struct hub_topology *topology;
 
 	uint64_t start_ns, opened_s; /* opened_s: of the open round, wall clock */
 	uint64_t announced;          /* the open round, once it is on disk; 0: none */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_round.h"
+#include "coordinator/hub_topology.h"
 #include "coordinator/hub_want.h"
 #include "net/signed.h"
 #include "round/object.h"
@@ -76,6 +77,9 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		memcpy(p.spans, m->spans, sizeof p.spans);
 		memcpy(p.listed, m->listed, sizeof p.listed);
 		p.planned_tokens = rounds_planned_tokens(h->rounds);
+		hub_topology_fill(h, number, &p);
+	} else {
+		plan_star(&p);
 	}
 	json_t *body = plan_json(&p);
 	char *text = signed_make("plan", body, h->run.keys.run);

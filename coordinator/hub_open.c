@@ -14,6 +14,7 @@
 #include "coordinator/hub.h"
 #include "coordinator/hub_restore.h"
 #include "coordinator/hub_invite.h"
+#include "coordinator/hub_topology.h"
 #include "net/https_server.h"
 #include "round/object.h"
 
@@ -191,6 +192,7 @@ enum err hub_open(
 	const struct hub_config *config, const struct spec *spec, struct hub *h, struct why *why)
 {
 	*h = (struct hub){.config = *config, .start_ns = clock_now_ns(), .run.lock = -1};
+	h->topology = hub_topology_new();
 	enum err err = open_data(h, spec, why);
 	if (!err)
 		err = open_run(h, spec, why);

@@ -10,6 +10,7 @@
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_sweep.h"
+#include "coordinator/hub_topology.h"
 #include "coordinator/pace.h"
 #include "coordinator/progress_line.h"
 #include "coordinator/stream.h"
@@ -105,11 +106,12 @@ static void store_plan(
 	store_plan_add(h->run.store, &p);
 }
 
-static void open_round(struct hub *h)
+static void open_round(struct hub *h, uint64_t now)
 {
 	uint64_t round = rounds_round(h->rounds), before = run_head(&h->run).round;
 	h->opened_s = clock_wall_s();
 	end_round(h);
+	hub_topology_open(h, now);
 	store_begin(h->run.store);
 	store_plan_clear(h->run.store);
 	store_contribution_clear(h->run.store);
@@ -463,7 +465,7 @@ static void finish(struct hub *h, uint64_t now)
 void hub_round_act(struct hub *h, const struct rounds_action *a, uint64_t now)
 {
 	switch (a->kind) {
-	case ROUNDS_open_round: open_round(h); break;
+	case ROUNDS_open_round: open_round(h, now); break;
 	case ROUNDS_add_member: add_member(h, a->member); break;
 	case ROUNDS_drop_member: drop_member(h, a->member); break;
 	case ROUNDS_close_round: close_round(h); break;

@@ -1,0 +1,32 @@
+/*
+ * Who aggregates what in the open round, and who sends whom the updates.  Planned at the opening of
+ * each round from what was measured, and kept until the next; a shard whose aggregator fails is the
+ * coordinator's for the rest of the round.  The control loop's thread.
+ */
+#ifndef COORDINATOR_HUB_TOPOLOGY_H
+#define COORDINATOR_HUB_TOPOLOGY_H
+#include "coordinator/hub.h"
+#include "round/plan.h"
+
+struct hub_topology;
+
+struct hub_topology *hub_topology_new(void);
+void hub_topology_free(struct hub_topology *t); /* NULL-safe */
+
+/* A round opens: before the first hub_topology_fill of it. */
+void hub_topology_open(struct hub *h, uint64_t now);
+/* Aggregators and sources of the plan that this member is about to be told (p->member counts for
+ * nothing). */
+void hub_topology_fill(struct hub *h, uint32_t member, struct plan *p);
+/* From now on until the next opening the coordinator itself has this shard. */
+void hub_topology_lost(struct hub *h, uint32_t shard, const char *why);
+/* It lied: not named again while this process runs, and what it has is the coordinator's. */
+void hub_topology_ban(struct hub *h, uint32_t member);
+
+/* The aggregator of a shard in the open round; MEMBERS_NONE: the coordinator. */
+uint32_t hub_topology_aggregator(const struct hub *h, uint32_t shard);
+/* It was told to get the updates of the aggregators' shards from other members; those of shards
+ * that the coordinator has come from there in any case. */
+bool hub_topology_follows(const struct hub *h, uint32_t member);
+
+#endif
