@@ -1,4 +1,5 @@
 #include "round/update_make.h"
+#include <inttypes.h>
 
 static enum err open_made(const struct update_make *m, struct update_made *made, struct why *why)
 {
@@ -21,6 +22,31 @@ enum err update_make_bundle(const struct update_make *m, const struct update_par
 	enum err err = update_encode(&head, parts, count, &out->bytes, why);
 	if (!err)
 		err = open_made(m, out, why);
+	if (err)
+		update_made_release(out);
+	return err;
+}
+
+static enum err check_place(
+	const struct update_make *m, const struct update_head *h, struct why *why)
+{
+	if (h->round == m->round && h->shard == m->shard && !h->part)
+		return ERR_OK;
+	return err_why(why, ERR_shape,
+		"an update is of round %" PRIu64 " shard %" PRIu32 " part %" PRIu32
+		", expected is round %" PRIu64 " shard %" PRIu32,
+		h->round, h->shard, h->part, m->round, m->shard);
+}
+
+enum err update_make_open(const struct update_make *m, uint8_t *bytes, size_t len,
+	struct update_made *out, struct why *why)
+{
+	*out = (struct update_made){.bytes = {.data = bytes, .len = len, .cap = len, .max = len}};
+	enum err err = update_open(bytes, len, &out->update, why);
+	if (!err)
+		err = check_place(m, &out->update.head, why);
+	if (!err)
+		err = update_verify(&out->update, &m->expect, why);
 	if (err)
 		update_made_release(out);
 	return err;

@@ -5,6 +5,7 @@
  */
 #ifndef ROUND_UPDATE_MAKE_H
 #define ROUND_UPDATE_MAKE_H
+#include <stddef.h>
 #include <stdint.h>
 #include "base/buf.h"
 #include "base/err.h"
@@ -27,6 +28,11 @@ struct update_made { /* update_made_release */
  * update_open and update_verify. */
 enum err update_make_bundle(const struct update_make *m, const struct update_part *parts,
 	uint32_t count, struct update_made *out, struct why *why) MUST_CHECK;
+/* The same of an update that somebody else made, bundle or merged; takes bytes (from malloc), also
+ * when it fails.  Errors of update_open and update_verify; ERR_shape when it is of another round,
+ * shard or part. */
+enum err update_make_open(const struct update_make *m, uint8_t *bytes, size_t len,
+	struct update_made *out, struct why *why) MUST_CHECK;
 /* Takes the merged form in place of the bundle where that has fewer bytes; then everybody steps by
  * what it says.  Errors of update_merge and update_verify; made is then to be released only. */
 enum err update_make_smaller(
