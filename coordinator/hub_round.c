@@ -326,6 +326,7 @@ static bool commit_round(
 	char *text = run_sign_head(&h->run, &c->head);
 	store_put(h->run.store, "head", text, strlen(text));
 	put_streams(h, c->round);
+	rounds_return_rest(h->rounds);
 	store_contribution_clear(h->run.store);
 	store_round_add(h->run.store, row);
 	put_numbers(h);

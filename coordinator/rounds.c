@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "coordinator/spanpool.h"
+#include "coordinator/rounds_parts.h"
 #include "coordinator/stream.h"
-#include "coordinator/waits.h"
 #include "round/turns.h"
 
 #define SPEED_KEEP 0.7  /* of the old figure when a new speed is heard */
@@ -16,20 +15,6 @@
 #define JOIN_LEAST 0.25 /* of a round, that must be left for who comes while it is open */
 #define BACK_LEAST 0.05 /* the same for who had a part in it and was away */
 #define LAST_ASKED 5    /* members that are asked for the final loss, one after another */
-
-struct rounds {
-	const struct spec *spec;
-	uint32_t n_shards;
-	enum rounds_state state;
-	uint64_t round, ledger_tokens, planned_tokens, voided;
-	bool paused, asked_last;
-	uint32_t asked_times; /* how many members were asked for the last loss */
-	uint32_t asked;       /* the last of them */
-	struct memberlist members;
-	struct spanpool pool;
-	struct waits waits;
-	struct actions actions;
-};
 
 /* The one setter.  A move that is not in the table is a mistake of this file. */
 static void enter(struct rounds *r, enum rounds_state to)
@@ -165,13 +150,12 @@ static void check_open(struct rounds *r, uint64_t now)
 
 /* ---- closing */
 
-static bool is_in(const struct rounds *r, const struct rounds_member *m)
+bool rounds_is_in(const struct rounds *r, const struct rounds_member *m)
 {
 	return m->assigned && m->shards_in == turns_shards(&r->spec->round, r->round, r->n_shards);
 }
 
-/* Until when a member that is not in is waited for; length: waits_length. */
-static uint64_t patience(const struct rounds *r, const struct rounds_member *m, uint64_t length)
+uint64_t rounds_patience(const struct rounds *r, const struct rounds_member *m, uint64_t length)
 {
 	return waits_member(&r->waits, m->state, m->since_ns, length);
 }
@@ -205,18 +189,20 @@ static void go_on(struct rounds *r, uint32_t member, uint64_t closed, uint64_t n
 	}
 }
 
+static void abandon(struct rounds *r, uint64_t now)
+{
+	enter(r, ROUNDS_waiting);
+	for (uint32_t i = 0; i < r->members.n && r->spec->round.overlap; i++)
+		go_on(r, i, r->round, now); /* who is late is asked again */
+	push(r, ROUNDS_abandon, 0);
+}
+
 static void finish_round(struct rounds *r, uint32_t n_in, uint64_t now)
 {
 	if (!n_in) {
-		enter(r, ROUNDS_waiting);
-		for (uint32_t i = 0; i < r->members.n && r->spec->round.overlap; i++)
-			go_on(r, i, r->round, now); /* who is late is asked again */
-		push(r, ROUNDS_abandon, 0);
+		abandon(r, now);
 		return;
 	}
-	for (uint32_t i = 0; i < r->members.n && !r->spec->round.overlap; i++)
-		if (is_in(r, &r->members.at[i]))
-			stream_return(&r->pool, &r->members.at[i], r->members.at[i].sequences_in);
 	enter(r, ROUNDS_closing);
 	push(r, ROUNDS_close_round, 0);
 }
@@ -228,7 +214,7 @@ static void check_close(struct rounds *r, uint64_t now)
 	uint32_t assigned = 0, in = 0;
 	for (uint32_t i = 0; i < r->members.n; i++) {
 		assigned += r->members.at[i].assigned;
-		in += is_in(r, &r->members.at[i]);
+		in += rounds_is_in(r, &r->members.at[i]);
 	}
 	double quorum = r->spec->round.quorum;
 	if (!r->waits.quorum_ns && quorum < 1 && in && (double)in >= quorum * (double)assigned)
@@ -237,7 +223,7 @@ static void check_close(struct rounds *r, uint64_t now)
 	uint64_t length = left ? waits_length(&r->waits) : 0;
 	for (uint32_t i = 0; left && i < r->members.n; i++) {
 		struct rounds_member *m = &r->members.at[i];
-		if (!m->assigned || is_in(r, m) || now < patience(r, m, length))
+		if (!m->assigned || rounds_is_in(r, m) || now < rounds_patience(r, m, length))
 			continue;
 		drop(r, i, now);
 		left--;
@@ -246,8 +232,7 @@ static void check_close(struct rounds *r, uint64_t now)
 		finish_round(r, in, now);
 }
 
-/* Longer than usual, and still without a quorum. */
-static uint64_t overdue(const struct rounds *r)
+uint64_t rounds_overdue(const struct rounds *r)
 {
 	return r->waits.quorum_ns ? UINT64_MAX : r->waits.opened_ns + waits_length(&r->waits);
 }
@@ -261,7 +246,7 @@ static void join_open(struct rounds *r, uint32_t member, uint64_t now)
 		!budget_welcome(&m->patience, r->round))
 		return;
 	double left = waits_left(&r->waits, now);
-	if (left < JOIN_LEAST && now < overdue(r))
+	if (left < JOIN_LEAST && now < rounds_overdue(r))
 		return;
 	assign(r, member, left < JOIN_LEAST ? JOIN_LEAST : left, now);
 	push(r, ROUNDS_add_member, member);
@@ -279,7 +264,7 @@ static void shorten(const struct rounds *r, struct rounds_member *m, uint64_t no
 
 static void check_overdue(struct rounds *r, uint64_t now)
 {
-	if (r->state != ROUNDS_open || !r->spec->round.overlap || now < overdue(r))
+	if (r->state != ROUNDS_open || !r->spec->round.overlap || now < rounds_overdue(r))
 		return;
 	for (uint32_t i = 0; i < r->members.n; i++)
 		if (r->members.at[i].state == MEMBER_ready)
@@ -368,7 +353,7 @@ void rounds_on_at_head(struct rounds *r, uint32_t member, uint64_t now)
 	if (m->assigned && r->state == ROUNDS_open && m->state == MEMBER_ready) {
 		move(r, member, MEMBER_working, now);
 		shorten(r, m, now);
-		if (is_in(r, m))
+		if (rounds_is_in(r, m))
 			move(r, member, MEMBER_in, now);
 	}
 	check(r, now);
@@ -421,7 +406,7 @@ void rounds_on_progress(
 bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now)
 {
 	struct rounds_member *m = find(r, member);
-	if (!m || r->state != ROUNDS_open || !m->assigned || is_in(r, m))
+	if (!m || r->state != ROUNDS_open || !m->assigned || rounds_is_in(r, m))
 		return false;
 	const uint64_t before = m->listed[turns_fragment(&r->spec->round, r->round)],
 		       most = turns_most(m->listed);
@@ -431,7 +416,7 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	m->sequences_in = sequences;
 	m->tokens_in = sequences * r->spec->train.seq;
 	m->shards_in++;
-	if (is_in(r, m)) {
+	if (rounds_is_in(r, m)) {
 		arrivals_add(&r->waits.finished, now - r->waits.opened_ns);
 		/* It ran out of sequences before the time was up: it can do at least this much. */
 		double seconds = clock_seconds(
@@ -450,10 +435,46 @@ bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequence
 	return true;
 }
 
+void rounds_on_withdrawn(struct rounds *r, uint32_t member, uint64_t now)
+{
+	struct rounds_member *m = find(r, member);
+	if (!m || !m->assigned || (r->state != ROUNDS_open && r->state != ROUNDS_closing))
+		return;
+	bool stays =
+		r->spec->round.overlap && (m->state == MEMBER_in || m->state == MEMBER_working);
+	m->assigned = false;
+	push(r, ROUNDS_drop_member, member);
+	if (!stays) {
+		give_back(r, m);
+		if (m->state == MEMBER_in || m->state == MEMBER_working)
+			move(r, member, MEMBER_syncing, now);
+	}
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < r->members.n; i++)
+		left += r->members.at[i].assigned;
+	if (r->state == ROUNDS_closing && !left)
+		abandon(r, now);
+	check(r, now);
+}
+
+void rounds_return_rest(struct rounds *r)
+{
+	if (r->state != ROUNDS_closing || r->spec->round.overlap)
+		return;
+	for (uint32_t i = 0; i < r->members.n; i++) {
+		struct rounds_member *m = &r->members.at[i];
+		if (!rounds_is_in(r, m))
+			continue;
+		stream_return(&r->pool, m, m->sequences_in);
+		m->n_spans = span_head(m->spans, m->n_spans, m->sequences_in, m->spans);
+	}
+}
+
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now)
 {
 	if (r->state != ROUNDS_closing)
 		return;
+	rounds_return_rest(r);
 	r->ledger_tokens = ledger_tokens;
 	r->waits.closed_ns = now;
 	r->round++;
@@ -500,98 +521,4 @@ void rounds_tick(struct rounds *r, uint64_t now)
 struct rounds_action rounds_next(struct rounds *r)
 {
 	return actions_next(&r->actions);
-}
-
-uint64_t rounds_deadline(const struct rounds *r)
-{
-	uint64_t at = UINT64_MAX;
-	if (r->state == ROUNDS_waiting &&
-		r->members.counts[MEMBER_ready] >= r->spec->round.peers_min) {
-		uint64_t late = memberlist_applying(&r->members) ? waits_settle(&r->waits) : 0,
-			 new = memberlist_near(&r->members) ? waits_welcome(&r->waits) : 0;
-		at = late > new ? late : new;
-		at = at ? at : UINT64_MAX;
-	}
-	if (r->state == ROUNDS_finishing && r->asked_last)
-		return waits_answer(&r->waits);
-	uint64_t length = r->state == ROUNDS_open ? waits_length(&r->waits) : 0;
-	if (r->state == ROUNDS_open && r->spec->round.overlap && !r->paused &&
-		memberlist_welcome(&r->members, r->round))
-		at = overdue(r);
-	for (uint32_t i = 0; r->state == ROUNDS_open && i < r->members.n; i++) {
-		const struct rounds_member *m = &r->members.at[i];
-		if (m->assigned && !is_in(r, m) && patience(r, m, length) < at)
-			at = patience(r, m, length);
-	}
-	return at;
-}
-
-/* ---- asking */
-
-enum rounds_state rounds_state(const struct rounds *r)
-{
-	return r->state;
-}
-
-uint64_t rounds_round(const struct rounds *r)
-{
-	return r->round;
-}
-
-uint32_t rounds_members(const struct rounds *r)
-{
-	return r->members.n;
-}
-
-const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member)
-{
-	return find(r, member);
-}
-
-uint32_t rounds_count(const struct rounds *r, enum member_state s)
-{
-	return r->members.counts[s];
-}
-
-uint64_t rounds_cursor(const struct rounds *r)
-{
-	return r->pool.cursor;
-}
-
-const struct span *rounds_pool(const struct rounds *r, size_t *n)
-{
-	*n = r->pool.n;
-	return r->pool.at;
-}
-
-uint64_t rounds_voided(const struct rounds *r)
-{
-	return r->voided;
-}
-
-uint64_t rounds_planned_tokens(const struct rounds *r)
-{
-	return r->planned_tokens;
-}
-
-uint64_t rounds_opened_ns(const struct rounds *r)
-{
-	return r->waits.opened_ns;
-}
-
-bool rounds_paused(const struct rounds *r)
-{
-	return r->paused;
-}
-
-uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
-{
-	uint32_t late = memberlist_applying(&r->members), new = memberlist_near(&r->members);
-	*until_ns = late ? waits_settle(&r->waits) : waits_welcome(&r->waits);
-	return late + new;
-}
-
-bool rounds_asked_last(const struct rounds *r)
-{
-	return r->asked_last;
 }

@@ -56,6 +56,13 @@ void rounds_on_progress(
  * it was trained on, the same for all shards whose turn it is.  False: not asked for (not assigned,
  * another shard said another length, already in). */
 bool rounds_on_contribution(struct rounds *r, uint32_t member, uint64_t sequences, uint64_t now);
+/* What it delivered was with somebody who has lost it, and does not come again: it has no part in
+ * the round after all, open or closing, and is not to blame.  A round that closes with nobody is
+ * abandoned. */
+void rounds_on_withdrawn(struct rounds *r, uint32_t member, uint64_t now);
+/* The closing round is about to be committed: the numbers that members which are in did not come to
+ * go back to the pool.  rounds_on_committed does it too, after what is to be stored with it. */
+void rounds_return_rest(struct rounds *r);
 void rounds_on_committed(struct rounds *r, uint64_t ledger_tokens, uint64_t now);
 void rounds_on_last_validation(struct rounds *r, uint64_t now);
 void rounds_on_pause(

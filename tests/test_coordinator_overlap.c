@@ -194,6 +194,11 @@ static void act(struct world *w)
 		if (a.kind != ROUNDS_close_round)
 			continue;
 		for (uint32_t i = 0; i < MEMBERS; i++)
+			if (!draw(w, 10))
+				rounds_on_withdrawn(w->r, i, w->now);
+		if (rounds_state(w->r) != ROUNDS_closing)
+			continue;
+		for (uint32_t i = 0; i < MEMBERS; i++)
 			if (rounds_member(w->r, i)->assigned)
 				w->credited += rounds_member(w->r, i)->sequences_in;
 		w->closed++;
@@ -214,7 +219,10 @@ static void random_event(struct world *w)
 	case 3:
 		draw(w, 3) ? rounds_on_lost(w->r, i, w->now) : rounds_on_gone(w->r, i, w->now);
 		break;
-	case 4: rounds_on_progress(w->r, i, draw(w, 9), (double)draw(w, 500), w->now); break;
+	case 4:
+		draw(w, 4) ? rounds_on_progress(w->r, i, draw(w, 9), (double)draw(w, 500), w->now)
+			   : rounds_on_withdrawn(w->r, i, w->now);
+		break;
 	case 5:
 	case 6:
 		for (int s = 0; s < SHARDS; s++)
@@ -290,6 +298,30 @@ static void one_fragment_in_each_round(void **state)
 	rounds_free(r);
 }
 
+/* What it handed in is not listed, and its stream goes on with the next round. */
+static void who_is_withdrawn_keeps_its_stream(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	join(r, 1, 2);
+	expect(r, ROUNDS_add_member);
+	uint64_t begin = begins(r, 1);
+	deliver_some(r, 0, 4, LENGTH);
+	deliver_some(r, 1, 4, LENGTH);
+	expect(r, ROUNDS_close_round);
+	rounds_on_withdrawn(r, 1, LENGTH);
+	expect(r, ROUNDS_drop_member);
+	rounds_on_committed(r, 4 * SEQ, LENGTH + 2);
+	expect(r, ROUNDS_open_round);
+	assert_true(rounds_member(r, 1)->assigned);
+	assert_int_equal(begins(r, 1), begin);
+	assert_int_equal(accounted(r, 4 * SHARDS), SHARDS * rounds_cursor(r));
+	rounds_free(r);
+}
+
 /* Nobody is in it: it opens again, and whoever is late is asked again for the same. */
 static void an_abandoned_round_goes_on(void **state)
 {
@@ -339,6 +371,7 @@ int main(void)
 		cmocka_unit_test(who_is_back_has_what_is_left_of_the_round),
 		cmocka_unit_test(one_fragment_in_each_round),
 		cmocka_unit_test(an_abandoned_round_goes_on),
+		cmocka_unit_test(who_is_withdrawn_keeps_its_stream),
 		cmocka_unit_test(the_next_round_opens_with_the_commit),
 		cmocka_unit_test(a_stream_has_a_reserve),
 		cmocka_unit_test(who_comes_late_in_a_round_waits_for_the_next),

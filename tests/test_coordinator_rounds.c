@@ -146,6 +146,7 @@ static void partial_work_returns_the_rest(void **state)
 	assert_false(rounds_on_contribution(r, 0, 6, 5)); /* every shard must say the same */
 	assert_true(rounds_on_contribution(r, 0, 4, 6));
 	expect(r, ROUNDS_close_round);
+	rounds_on_committed(r, 4 * SEQ, 7);
 	size_t n;
 	const struct span *pool = rounds_pool(r, &n);
 	assert_int_equal(n, 1);
@@ -382,6 +383,63 @@ static void arrivals_teach_deadlines(void **state)
 	assert_int_equal(arrivals_expected(&a, 1, 1), 1100); /* all alike: not to the nanosecond */
 }
 
+/* Of three that are in one turns out not to be: its numbers are handed out again, and the others'
+ * are not. */
+static void what_is_withdrawn_is_handed_out_again(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_timed, 3, 1);
+	struct rounds *r = start(&spec);
+	size_t n;
+	for (uint32_t i = 0; i < 3; i++)
+		join(r, i, 1);
+	expect(r, ROUNDS_open_round);
+	const struct span second = rounds_member(r, 1)->spans[0];
+	for (uint32_t i = 0; i < 3; i++)
+		deliver_some(r, i, 1, 5);
+	expect(r, ROUNDS_close_round);
+	rounds_pool(r, &n);
+	assert_int_equal(n, 0); /* nothing yet that a death could leave in two places */
+	rounds_on_withdrawn(r, 1, 6);
+	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
+	rounds_on_withdrawn(r, 1, 6); /* once */
+	expect(r, ROUNDS_none);
+	assert_int_equal(rounds_member(r, 1)->state, MEMBER_syncing);
+	const struct span *pool = rounds_pool(r, &n);
+	assert_int_equal(n, 1);
+	assert_memory_equal(pool, &second, sizeof second);
+	rounds_return_rest(r);
+	rounds_return_rest(r);
+	uint64_t back = 0;
+	pool = rounds_pool(r, &n);
+	for (size_t i = 0; i < n; i++)
+		back += pool[i].last - pool[i].first;
+	assert_int_equal(back, rounds_cursor(r) - 2);
+	rounds_on_committed(r, 2 * SEQ, 7);
+	assert_false(rounds_member(r, 1)->was_in);
+	rounds_free(r);
+}
+
+/* Nobody is left of those that were in: the same round once more. */
+static void a_closing_round_may_be_abandoned(void **state)
+{
+	(void)state;
+	struct spec spec = make_spec(SPEC_fixed, 1, 1);
+	struct rounds *r = start(&spec);
+	join(r, 0, 1);
+	expect(r, ROUNDS_open_round);
+	deliver(r, 0, 5);
+	expect(r, ROUNDS_close_round);
+	rounds_on_withdrawn(r, 0, 6);
+	expect(r, ROUNDS_drop_member);
+	expect(r, ROUNDS_abandon);
+	assert_int_equal(rounds_state(r), ROUNDS_waiting);
+	rounds_on_at_head(r, 0, 7);
+	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);
+	assert_int_equal(rounds_member(r, 0)->spans[0].first, 0);
+	rounds_free(r);
+}
+
 /* ---- random events: no number is ever lost or counted twice, and with members alive the ledger
  * always moves on */
 
@@ -438,6 +496,11 @@ static void act(struct world *w)
 	for (struct rounds_action a; (a = rounds_next(w->r)).kind != ROUNDS_none;) {
 		if (a.kind != ROUNDS_close_round)
 			continue;
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			if (!draw(w, 10))
+				rounds_on_withdrawn(w->r, i, w->now);
+		if (rounds_state(w->r) != ROUNDS_closing)
+			continue; /* nobody is left in it */
 		for (uint32_t i = 0; i < rounds_members(w->r); i++) {
 			const struct rounds_member *m = rounds_member(w->r, i);
 			if (m && m->assigned)
@@ -456,7 +519,10 @@ static void random_event(struct world *w)
 	const struct rounds_member *known = rounds_member(w->r, m);
 	uint64_t all = known ? span_count(known->spans, known->n_spans) : 5;
 	switch (draw(w, 9)) {
-	case 0: rounds_on_linked(w->r, m, draw(w, 2), w->now); break;
+	case 0:
+		draw(w, 4) ? rounds_on_linked(w->r, m, draw(w, 2), w->now)
+			   : rounds_on_withdrawn(w->r, m, w->now);
+		break;
 	case 1: rounds_on_at_head(w->r, m, w->now); break;
 	case 2: rounds_on_lost(w->r, m, w->now); break;
 	case 3: rounds_on_gone(w->r, m, w->now); break;
@@ -529,6 +595,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opens_when_enough_are_ready),
 		cmocka_unit_test(closes_when_all_are_in),
+		cmocka_unit_test(what_is_withdrawn_is_handed_out_again),
+		cmocka_unit_test(a_closing_round_may_be_abandoned),
 		cmocka_unit_test(a_lost_member_is_dropped_and_its_numbers_handed_out_again),
 		cmocka_unit_test(a_member_that_comes_back_in_time_goes_on),
 		cmocka_unit_test(a_quorum_waits_as_long_as_arrivals_teach),
