@@ -130,7 +130,10 @@ static enum err keep(struct hub *h, const struct desk_gate *g, uint64_t now, str
 		.sequences = sequences,
 		.bytes = g->len,
 		.id = g->id,
-		.blob = g->blob};
+		.blob = g->blob,
+		.via = STORE_HERE,
+		.tokens = g->says.tokens,
+		.planes = g->says.planes};
 	store_begin(h->run.store);
 	store_contribution_add(h->run.store, &row);
 	if (!rounds_on_contribution(h->rounds, g->expect.peer, sequences, now)) {

@@ -22,7 +22,8 @@ static const char schema[] =
 	" steps INTEGER NOT NULL, spans BLOB NOT NULL, listed BLOB NOT NULL);"
 	"CREATE TABLE contribution (shard INTEGER NOT NULL, peer INTEGER NOT NULL,"
 	" round INTEGER NOT NULL, sequences INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-	" id BLOB NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (shard, peer)) WITHOUT ROWID;"
+	" id BLOB NOT NULL, blob BLOB NOT NULL, via INTEGER NOT NULL, tokens INTEGER NOT NULL,"
+	" planes BLOB NOT NULL, PRIMARY KEY (shard, peer)) WITHOUT ROWID;"
 	"CREATE TABLE entry (sequence INTEGER PRIMARY KEY, round INTEGER NOT NULL,"
 	" shard INTEGER NOT NULL, count INTEGER NOT NULL, hash BLOB NOT NULL, state BLOB NOT NULL,"
 	" record BLOB NOT NULL, bytes INTEGER NOT NULL, entry BLOB NOT NULL);"
@@ -44,6 +45,12 @@ static const char schema[] =
 	"CREATE TABLE snapshot (round INTEGER PRIMARY KEY, sequence INTEGER NOT NULL,"
 	" bytes INTEGER NOT NULL, head BLOB NOT NULL, blob BLOB NOT NULL);";
 
+/* From layout 2: what was contributed to the open round is all here. */
+static const char from_2[] =
+	"ALTER TABLE contribution ADD COLUMN via INTEGER NOT NULL DEFAULT 4294967295;"
+	"ALTER TABLE contribution ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE contribution ADD COLUMN planes BLOB NOT NULL DEFAULT x'';";
+
 static enum err execute(struct store *s, const char *sql, struct why *why)
 {
 	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
@@ -59,9 +66,9 @@ static enum err pragma(struct store *s, const char *name, uint64_t *v, struct wh
 	return store_sql_end(&q, why);
 }
 
-/* In one transaction: a process that dies here, or a second one that makes it too, leaves no half
- * of it. */
-static enum err make(struct store *s, struct why *why)
+/* In one transaction: a process that dies here, or a second one that does it too, leaves no half
+ * of it.  from: the layout that is there, 0 for none. */
+static enum err make(struct store *s, uint64_t from, struct why *why)
 {
 	char mark[128];
 	snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
@@ -70,9 +77,9 @@ static enum err make(struct store *s, struct why *why)
 	uint64_t version = 0;
 	if (!err)
 		err = pragma(s, "user_version", &version, why);
-	if (!err && version == 0)
-		err = execute(s, schema, why);
-	if (!err && version == 0)
+	if (!err && version == from)
+		err = execute(s, from ? from_2 : schema, why);
+	if (!err && version == from)
 		err = execute(s, mark, why);
 	if (!err)
 		return execute(s, "COMMIT", why);
@@ -89,14 +96,16 @@ static enum err check(struct store *s, struct why *why)
 	if (!err)
 		err = pragma(s, "schema_version", &tables, why);
 	if (!err && !application && !version && !tables)
-		return make(s, why);
+		return make(s, 0, why);
 	if (!err && application != APPLICATION)
 		return err_why(why, ERR_magic, "%s is another program's database", s->path);
+	if (!err && version == STORE_SCHEMA_OLDEST)
+		return make(s, version, why);
 	if (!err && version != STORE_SCHEMA)
 		return err_why(why, ERR_version,
-			"%s has layout %llu, this shoal-coordinator knows layout %d: use the "
-			"version that wrote it",
-			s->path, (unsigned long long)version, STORE_SCHEMA);
+			"%s has layout %llu, this shoal-coordinator knows layouts %d to %d: use "
+			"the version that wrote it",
+			s->path, (unsigned long long)version, STORE_SCHEMA_OLDEST, STORE_SCHEMA);
 	return err;
 }
 

@@ -19,9 +19,10 @@
 #include "round/span.h"
 #include "round/turns.h"
 
-#define STORE_SCHEMA 2
-#define STORE_KEY 32  /* bytes of a public key */
-#define STORE_NAME 65 /* of a member or a label, with the NUL */
+#define STORE_SCHEMA 3
+#define STORE_SCHEMA_OLDEST 2 /* is brought up to date when it is opened */
+#define STORE_KEY 32          /* bytes of a public key */
+#define STORE_NAME 65         /* of a member or a label, with the NUL */
 
 struct store;
 
@@ -102,13 +103,19 @@ enum err store_pool_get(
 	struct store *s, struct span **spans, size_t *n, struct why *why) MUST_CHECK;
 
 /* ---- contributions accepted in the open round; ascending by shard, then peer */
+#define STORE_HERE UINT32_MAX
 struct store_contribution {
 	uint32_t shard, peer;
 	uint64_t round, sequences, bytes;
 	struct hash id, blob;
+	uint32_t via; /* the member that has its bytes, in place of blob; STORE_HERE */
+	uint64_t tokens;
+	struct hash planes; /* zero where the row was written by an older program */
 };
 typedef void store_contribution_fn(void *arg, const struct store_contribution *c);
 void store_contribution_add(struct store *s, const struct store_contribution *c);
+/* Its bytes are somewhere else now: bytes, blob and via of this shard and peer. */
+void store_contribution_move(struct store *s, const struct store_contribution *c);
 void store_contribution_remove(struct store *s, uint32_t peer); /* dropped from the round */
 void store_contribution_clear(struct store *s);
 enum err store_contribution_list(

@@ -183,6 +183,70 @@ static void the_open_round(void **state)
 	store_close(s);
 }
 
+static void take_contribution(void *arg, const struct store_contribution *c)
+{
+	*(struct store_contribution *)arg = *c;
+}
+
+/* First somebody else has its bytes, then they come here. */
+static void a_contribution_moves(void **state)
+{
+	(void)state;
+	struct store *s = open_store();
+	struct why why;
+	struct store_contribution c = {.shard = 1,
+					  .peer = 2,
+					  .round = 4,
+					  .sequences = 5,
+					  .bytes = 99,
+					  .id = {{1}},
+					  .via = 7,
+					  .tokens = 40,
+					  .planes = {{3}}},
+				  got = {0};
+	store_begin(s);
+	store_contribution_add(s, &c);
+	commit(s);
+	assert_int_equal(store_contribution_list(s, take_contribution, &got, &why), ERR_OK);
+	assert_memory_equal(&got, &c, sizeof c);
+	c.blob = (struct hash){{2}};
+	c.via = STORE_HERE;
+	c.bytes = 100;
+	store_begin(s);
+	store_contribution_move(s, &c);
+	commit(s);
+	assert_int_equal(store_contribution_list(s, take_contribution, &got, &why), ERR_OK);
+	assert_memory_equal(&got, &c, sizeof c);
+	store_close(s);
+}
+
+/* As the layout before this one had it. */
+static void an_older_store_is_brought_up_to_date(void **state)
+{
+	(void)state;
+	struct store *s = open_store();
+	struct store_contribution got = {0};
+	struct why why;
+	const char *const old =
+		"DROP TABLE contribution;"
+		"CREATE TABLE contribution (shard INTEGER NOT NULL, peer INTEGER NOT NULL,"
+		" round INTEGER NOT NULL, sequences INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+		" id BLOB NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (shard, peer)) WITHOUT ROWID;"
+		"INSERT INTO contribution VALUES (1, 2, 4, 5, 99, x'01', x'02');"
+		"PRAGMA user_version = 2;";
+	assert_int_equal(sqlite3_exec(s->db, old, NULL, NULL, NULL), SQLITE_OK);
+	store_close(s);
+	for (int i = 0; i < 2; i++) {
+		s = open_store();
+		assert_int_equal(store_contribution_list(s, take_contribution, &got, &why), ERR_OK);
+		assert_int_equal(got.peer, 2);
+		assert_int_equal(got.blob.b[0], 2);
+		assert_int_equal(got.via, STORE_HERE);
+		assert_true(hash_is_zero(&got.planes));
+		store_close(s);
+	}
+}
+
 /* A sequence number that is in neither plan, pool nor ledger is lost for the run. */
 static void a_pool_is_stored_whole_or_not_at_all(void **state)
 {
@@ -417,6 +481,8 @@ int main(void)
 		TEST(facts_come_back),
 		TEST(members_and_invites),
 		TEST(the_open_round),
+		TEST(a_contribution_moves),
+		TEST(an_older_store_is_brought_up_to_date),
 		TEST(a_pool_is_stored_whole_or_not_at_all),
 		TEST(inputs_of_merged_updates),
 		TEST(history),
