@@ -1,7 +1,7 @@
 /*
  * The aggregator's inside: jobs, and what its thread alone has.  aggregate.c has the thread,
  * aggregate_keep.c what is kept of rounds, aggregate_make.c what is made of it, aggregate_check.c
- * what others made.
+ * what others made; aggregate_list.c reads the list of a round.
  */
 #ifndef PEER_AGGREGATE_PARTS_H
 #define PEER_AGGREGATE_PARTS_H
