@@ -148,7 +148,7 @@ enum err closing_shard(const struct closing *c, const struct closing_job *job,
 	else
 		*at = (struct ledger_head){out->entry.sequence, c->round, out->hash};
 	shardstate_release(&next);
-	update_made_release(&made);
+	update_make_release(&made);
 	return err;
 }
 

@@ -72,7 +72,7 @@ enum err aggregate_check_bundle(
 			job->round, job->shard);
 	if (!err)
 		r->merged = made.update.merged;
-	update_made_release(&made);
+	update_make_release(&made);
 	return err;
 }
 
@@ -108,7 +108,7 @@ static enum err compose(struct aggregate *a, struct aggregate_job *job,
 	if (!err)
 		r->bytes = buf_steal(&record, &r->len);
 	buf_release(&record);
-	update_made_release(&made);
+	update_make_release(&made);
 	return err;
 }
 

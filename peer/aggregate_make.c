@@ -64,7 +64,7 @@ static enum err make(const struct update_make *how, struct aggregate_shard *s,
 		s->n_items = job->n;
 		job->items = NULL;
 	}
-	update_made_release(&made);
+	update_make_release(&made);
 	return err;
 }
 

@@ -23,7 +23,7 @@ enum err update_make_bundle(const struct update_make *m, const struct update_par
 	if (!err)
 		err = open_made(m, out, why);
 	if (err)
-		update_made_release(out);
+		update_make_release(out);
 	return err;
 }
 
@@ -48,7 +48,7 @@ enum err update_make_open(const struct update_make *m, uint8_t *bytes, size_t le
 	if (!err)
 		err = update_verify(&out->update, &m->expect, why);
 	if (err)
-		update_made_release(out);
+		update_make_release(out);
 	return err;
 }
 
@@ -64,12 +64,12 @@ enum err update_make_smaller(const struct update_make *m, struct update_made *ma
 		buf_release(&merged);
 		return err;
 	}
-	update_made_release(made);
+	update_make_release(made);
 	made->bytes = merged;
 	return open_made(m, made, why);
 }
 
-void update_made_release(struct update_made *made)
+void update_make_release(struct update_made *made)
 {
 	if (!made)
 		return;

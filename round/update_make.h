@@ -19,7 +19,7 @@ struct update_make {
 	uint32_t shard;
 };
 
-struct update_made { /* update_made_release */
+struct update_made { /* update_make_release */
 	struct buf bytes;
 	struct update update; /* verified; borrows bytes */
 };
@@ -38,6 +38,6 @@ enum err update_make_open(const struct update_make *m, uint8_t *bytes, size_t le
 enum err update_make_smaller(
 	const struct update_make *m, struct update_made *made, struct why *why) MUST_CHECK;
 
-void update_made_release(struct update_made *made); /* NULL-safe, idempotent */
+void update_make_release(struct update_made *made); /* NULL-safe, idempotent */
 
 #endif

@@ -54,8 +54,8 @@ static void check_updates(const char *const *changes, enum update_kind kind)
 		aggregate_result_free(r);
 		aggregate_result_free(again);
 		aggregate_result_free(bundle);
-		update_made_release(&want);
-		update_made_release(&all);
+		update_make_release(&want);
+		update_make_release(&all);
 	}
 	close_bed(&b);
 }

@@ -48,8 +48,8 @@ static void a_witness_comes_to_the_same(void **state)
 	bundle.bytes.len = 40;
 	witness(&b, 1, list(&b, 1, 1, 3), 3, &bundle.bytes);
 	refused(&b, AGGREGATE_verdict, ERR_truncated, "ends inside its header");
-	update_made_release(&bundle);
-	update_made_release(&want);
+	update_make_release(&bundle);
+	update_make_release(&want);
 	close_bed(&b);
 }
 
@@ -99,7 +99,7 @@ static void what_is_smaller_as_a_bundle_has_no_witness(void **state)
 	assert_int_equal(bundle.update.kind, UPDATE_bundle);
 	witness(&b, 0, list(&b, 0, 1, 2), 2, &bundle.bytes);
 	refused(&b, AGGREGATE_verdict, ERR_shape, "is smaller as a bundle");
-	update_made_release(&bundle);
+	update_make_release(&bundle);
 	close_bed(&b);
 }
 
@@ -173,8 +173,8 @@ static void check_records(const char *const *changes)
 	struct bed at = b;
 	open_round(&b, ROUND + 1, false, false);
 	check_record(&at, &e, &made.bytes);
-	update_made_release(&made);
-	update_made_release(&other);
+	update_make_release(&made);
+	update_make_release(&other);
 	ledger_entry_release(&e);
 	close_bed(&b);
 }
@@ -213,8 +213,8 @@ static void what_is_no_entry_or_no_update_is_refused(void **state)
 	struct update_made elsewhere = make(&b, 0, 1, 3, true);
 	compose(&b, &e, &elsewhere.bytes);
 	refused(&b, AGGREGATE_record, ERR_wrong_parent, "starts from another ledger head");
-	update_made_release(&elsewhere);
-	update_made_release(&made);
+	update_make_release(&elsewhere);
+	update_make_release(&made);
 	buf_release(&entry);
 	ledger_entry_release(&e);
 	close_bed(&b);
