@@ -52,6 +52,7 @@ struct hub_owed {
 struct hub_arrival {
 	bool have;
 	struct hash id;
+	uint32_t via; /* the aggregator that has the bytes; MEMBERS_NONE: they are here */
 };
 
 /* When the last rounds were committed and what the ledger held then: the speed that pages show. */
@@ -97,7 +98,8 @@ struct hub {
 	uint64_t start_ns, opened_s; /* opened_s: of the open round, wall clock */
 	uint64_t announced;          /* the open round, once it is on disk; 0: none */
 	uint32_t dropped;            /* out of the open round */
-	uint64_t bytes_up;           /* accepted in the open round */
+	uint64_t contributed;        /* bytes of contributions to the open round, wherever */
+	uint64_t bytes_up;           /* of objects that came here in it */
 	uint32_t validator; /* member asked for the loss of the state before the open round */
 	uint64_t validates, validates_tokens; /* the round that state is of; trained until then */
 	bool have_loss;

@@ -23,20 +23,23 @@ static void refuse(struct hub *h, const uint8_t *key, uint64_t ref, const struct
 	hub_alarm(h, why);
 }
 
-static struct gate_expect expectation(
-	struct hub *h, uint32_t number, const struct contribution *says, struct span *spans)
+struct gate_expect hub_gate_expect(
+	struct hub *h, const struct contribution_view *v, struct span spans[static SPAN_MAX])
 {
+	const uint32_t number = v->says.peer, shard = v->says.shard;
 	const struct rounds_member *m = rounds_member(h->rounds, number);
-	const struct hub_arrival *a = &hub_member(h, number)->arrived[says->shard];
+	const struct hub_arrival *a = &hub_member(h, number)->arrived[shard];
+	const struct hash id = contribution_id(v);
 	struct gate_expect e = {.run = h->run.spec->id,
 		.parent = run_head(&h->run).hash,
 		.round = rounds_round(h->rounds),
-		.shard = says->shard,
-		.n = h->run.files.n[says->shard],
+		.shard = shard,
+		.n = h->run.files.n[shard],
 		.codec = h->run.exchange.codec,
 		.peer = number,
 		.sequence_tokens = h->run.spec->train.seq,
-		.have = a->have,
+		/* one whose bytes are elsewhere may still come itself */
+		.have = a->have && (a->via == MEMBERS_NONE || !hash_equal(&a->id, &id)),
 		.have_id = a->id};
 	memcpy(e.key, members_at(h->run.members, number)->sign, sizeof e.key);
 	if (m && m->assigned && h->announced) {
@@ -59,29 +62,43 @@ static enum err check_part(struct hub *h, uint32_t number, uint64_t round, struc
 		(unsigned long long)round);
 }
 
+enum err hub_gate_place(struct hub *h, const struct contribution *says, struct why *why)
+{
+	if (says->shard >= h->run.files.n_shards)
+		return err_why(why, ERR_shape, "there is no shard %u: the model of this run has %u",
+			says->shard, h->run.files.n_shards);
+	if (!turns_has(&h->run.spec->round, says->round, says->shard))
+		return err_why(why, ERR_shape,
+			"it is not the turn of shard %u in round %llu, where %u fragments "
+			"take turns",
+			says->shard, (unsigned long long)says->round, h->run.spec->round.fragments);
+	if (h->announced && says->round == h->announced)
+		return check_part(h, says->peer, says->round, why);
+	return ERR_OK;
+}
+
+/* The link says who it is; a statement that names another is nobody's contribution. */
+static enum err check_name(uint32_t number, const struct contribution *says, struct why *why)
+{
+	if (says->peer == number)
+		return ERR_OK;
+	return err_why(why, ERR_unknown_peer,
+		"the contribution is signed as peer %u, it came from peer %u", says->peer, number);
+}
+
 void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 {
 	struct contribution_view v;
 	struct why why = {0};
 	struct hub_refused r = {.what = "contribution", .member = number};
-	hub_member(h, number)->bytes_up += e->payload_len;
 	enum err err = contribution_parse(e->payload, e->payload_len, &v, &why);
 	if (!err) {
 		r.round = v.says.round;
 		r.shard = v.says.shard;
-		if (v.says.shard >= h->run.files.n_shards)
-			err = err_why(&why, ERR_shape,
-				"there is no shard %u: the model of this run has %u", v.says.shard,
-				h->run.files.n_shards);
-		else if (!turns_has(&h->run.spec->round, v.says.round, v.says.shard))
-			err = err_why(&why, ERR_shape,
-				"it is not the turn of shard %u in round %llu, where %u fragments "
-				"take turns",
-				v.says.shard, (unsigned long long)v.says.round,
-				h->run.spec->round.fragments);
+		err = check_name(number, &v.says, &why);
 	}
-	if (!err && h->announced && v.says.round == h->announced)
-		err = check_part(h, number, v.says.round, &why);
+	if (!err)
+		err = hub_gate_place(h, &v.says, &why);
 	if (err) {
 		refuse(h, e->key, e->ref, &r, &why);
 		return;
@@ -92,7 +109,7 @@ void hub_gate_object(struct hub *h, uint32_t number, struct link_event *e)
 	j->gate.bytes = e->payload;
 	j->gate.len = e->payload_len;
 	j->gate.says = v.says;
-	j->gate.expect = expectation(h, number, &v.says, j->gate.spans);
+	j->gate.expect = hub_gate_expect(h, &v, j->gate.spans);
 	e->payload = NULL;
 	desk_put(h->desk, j);
 }
@@ -111,6 +128,8 @@ static enum err still_wanted(struct hub *h, const struct desk_gate *g, struct wh
 	enum err err = check_part(h, g->expect.peer, g->says.round, why);
 	if (err)
 		return err;
+	if (a->have && a->via != MEMBERS_NONE && hash_equal(&a->id, &g->id))
+		return ERR_OK;
 	if (a->have && hash_equal(&a->id, &g->id))
 		return err_why(why, ERR_duplicate, "the contribution was received already");
 	if (a->have)
@@ -121,27 +140,22 @@ static enum err still_wanted(struct hub *h, const struct desk_gate *g, struct wh
 	return ERR_OK;
 }
 
-static enum err keep(struct hub *h, const struct desk_gate *g, uint64_t now, struct why *why)
+enum err hub_gate_keep(
+	struct hub *h, const struct store_contribution *row, uint64_t now, struct why *why)
 {
-	uint64_t sequences = span_count(g->says.spans, g->says.n_spans);
-	const struct store_contribution row = {.shard = g->says.shard,
-		.peer = g->expect.peer,
-		.round = g->says.round,
-		.sequences = sequences,
-		.bytes = g->len,
-		.id = g->id,
-		.blob = g->blob,
-		.via = STORE_HERE,
-		.tokens = g->says.tokens,
-		.planes = g->says.planes};
+	struct hub_arrival *a = &hub_member(h, row->peer)->arrived[row->shard];
+	bool known = a->have;
 	store_begin(h->run.store);
-	store_contribution_add(h->run.store, &row);
-	if (!rounds_on_contribution(h->rounds, g->expect.peer, sequences, now)) {
+	if (known)
+		store_contribution_move(h->run.store, row);
+	else
+		store_contribution_add(h->run.store, row);
+	if (!known && !rounds_on_contribution(h->rounds, row->peer, row->sequences, now)) {
 		store_rollback(h->run.store);
 		return err_why(why, ERR_tokens,
 			"the shards of one round must be trained on the same data: this one says "
 			"%llu sequences",
-			(unsigned long long)sequences);
+			(unsigned long long)row->sequences);
 	}
 	enum err err = store_commit(h->run.store, why);
 	if (err) {
@@ -149,10 +163,24 @@ static enum err keep(struct hub *h, const struct desk_gate *g, uint64_t now, str
 		return err;
 	}
 	failpoint(FAILPOINT_contribution_stored);
-	struct hub_arrival *a = &hub_member(h, g->expect.peer)->arrived[g->says.shard];
-	*a = (struct hub_arrival){.have = true, .id = g->id};
-	h->bytes_up += g->len;
+	*a = (struct hub_arrival){.have = true, .id = row->id, .via = row->via};
+	h->contributed += known ? 0 : row->bytes;
 	return ERR_OK;
+}
+
+static enum err keep(struct hub *h, const struct desk_gate *g, uint64_t now, struct why *why)
+{
+	const struct store_contribution row = {.shard = g->says.shard,
+		.peer = g->expect.peer,
+		.round = g->says.round,
+		.sequences = span_count(g->says.spans, g->says.n_spans),
+		.bytes = g->len,
+		.id = g->id,
+		.blob = g->blob,
+		.via = STORE_HERE,
+		.tokens = g->says.tokens,
+		.planes = g->says.planes};
+	return hub_gate_keep(h, &row, now, why);
 }
 
 void hub_gate_done(struct hub *h, struct desk_job *j, uint64_t now)

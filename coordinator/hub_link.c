@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "coordinator/hub_gate.h"
+#include "coordinator/hub_receipt.h"
 #include "coordinator/hub_round.h"
 #include "coordinator/hub_topology.h"
 #include "coordinator/hub_want.h"
@@ -351,6 +352,7 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 		log_at(coord, 2, "member %u refuses (%s): %s", number,
 			err_name((enum err)m->body.refusal.code), m->body.refusal.text);
 		break;
+	case MSG_receipt: hub_receipt(h, number, e, now); break;
 	case MSG_want: hub_want(h, number, &m->body.want, now); break;
 	default: break; /* the others are the link's own, or go the other way */
 	}
@@ -395,6 +397,13 @@ static void on_delivered(struct hub *h, uint32_t number, const struct link_event
 			m->owed[i--] = m->owed[--m->n_owed];
 }
 
+static void on_object(struct hub *h, uint32_t number, struct link_event *e)
+{
+	hub_member(h, number)->bytes_up += e->payload_len;
+	h->bytes_up += e->payload_len;
+	hub_gate_object(h, number, e);
+}
+
 void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)
 {
 	uint32_t number = members_by_link(h->run.members, e->key);
@@ -411,7 +420,7 @@ void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)
 	switch (kind) {
 	case LINK_lost: on_lost(h, number, e, now); break;
 	case LINK_message: on_message(h, number, e, now); break;
-	case LINK_object: hub_gate_object(h, number, e); break;
+	case LINK_object: on_object(h, number, e); break;
 	case LINK_delivered: on_delivered(h, number, e); break;
 	case LINK_declined:
 		log_at(coord, 2, "member %u declines a record: %s", number, e->why.text);

@@ -74,7 +74,7 @@ static enum err drop_damaged(struct restoring *r, struct why *why)
 	store_begin(run->store);
 	for (size_t i = 0; i < r->n_in; i++) {
 		struct why said;
-		if (!blob_verify(run->blobs, &r->in[i].blob, &said))
+		if (r->in[i].via != STORE_HERE || !blob_verify(run->blobs, &r->in[i].blob, &said))
 			continue;
 		uint32_t peer = r->in[i].peer;
 		log_warn(store, "the contribution of member %u is asked for again: %s", peer,
@@ -96,8 +96,9 @@ static void count_contribution(struct restoring *r, const struct store_contribut
 	if (c->round != rounds_round(h->rounds) || c->shard >= h->run.files.n_shards ||
 		!rounds_on_contribution(h->rounds, c->peer, c->sequences, r->now))
 		return;
-	hub_member(h, c->peer)->arrived[c->shard] = (struct hub_arrival){.have = true, .id = c->id};
-	h->bytes_up += c->bytes;
+	hub_member(h, c->peer)->arrived[c->shard] =
+		(struct hub_arrival){.have = true, .id = c->id, .via = c->via};
+	h->contributed += c->bytes;
 }
 
 static enum err open_again(struct restoring *r, struct why *why)

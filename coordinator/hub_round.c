@@ -50,7 +50,7 @@ static void end_round(struct hub *h)
 		forget_arrivals(h, i);
 	h->announced = 0;
 	h->dropped = 0;
-	h->bytes_up = 0;
+	h->contributed = h->bytes_up = 0;
 }
 
 /* ---- opening */
@@ -297,7 +297,7 @@ static struct store_round sum_up(
 		.total_tokens = ledger_tokens(h->run.ledger),
 		.members = c->counts[first],
 		.dropped = h->dropped,
-		.bytes_up = h->bytes_up,
+		.bytes_up = h->contributed,
 		.closed_s = clock_wall_s(),
 		.took_ns = now - rounds_opened_ns(h->rounds)};
 	for (uint32_t i = 0; i < c->n_shards; i++) {
