@@ -54,7 +54,7 @@ static bool before(const struct topology_world *w, struct topology_choice *c)
 {
 	uint32_t who[TOPOLOGY_SHARDS_MAX];
 	bool whole = w->in->before;
-	topology_star(w, c);
+	topology_predict_star(w, c);
 	for (uint32_t s = 0; whole && s < w->in->n_shards; s++) {
 		const uint32_t was = w->in->shards[s].before;
 		if (was != TOPOLOGY_COORDINATOR)
@@ -66,7 +66,7 @@ static bool before(const struct topology_world *w, struct topology_choice *c)
 		if (relay != TOPOLOGY_NONE && w->cluster[relay] == w->cluster[i])
 			c->relay[w->cluster[i]] = relay;
 	}
-	return whole && topology_aggregators(w, c, who) > 0;
+	return whole && topology_predict_aggregators(w, c, who) > 0;
 }
 
 /* ---- choosing */
@@ -94,7 +94,7 @@ static void give_reason(const struct topology_world *w, const struct candidates 
 	uint32_t who[TOPOLOGY_SHARDS_MAX], able = 0;
 	for (uint32_t i = 0; i < w->n; i++)
 		able += w->in->members[i].reachable;
-	const uint32_t n = topology_aggregators(w, chosen, who);
+	const uint32_t n = topology_predict_aggregators(w, chosen, who);
 	const double star = c->star.time.total_s, peers = c->peers.time.total_s;
 	if (w->in->mode == TOPOLOGY_star)
 		snprintf(out->reason, sizeof out->reason,
@@ -142,7 +142,7 @@ static void write_nodes(
 			.sends = w->sends[i],
 			.takes = w->takes[i]};
 	uint32_t who[TOPOLOGY_SHARDS_MAX];
-	const uint32_t n = topology_aggregators(w, chosen, who);
+	const uint32_t n = topology_predict_aggregators(w, chosen, who);
 	for (uint32_t i = 0; n && i < w->n; i++) {
 		const uint32_t relay = chosen->relay[w->cluster[i]];
 		uint32_t k = 0;
@@ -161,7 +161,7 @@ static void write_plan(
 	out->n_members = w->n;
 	out->n_clusters = w->n_clusters;
 	out->n_shards = w->in->n_shards;
-	out->star = !topology_aggregators(w, chosen, who);
+	out->star = !topology_predict_aggregators(w, chosen, who);
 	out->time = chosen->time;
 	out->aggregator = alloc_must_zero(w->in->n_shards + 1u, sizeof *out->aggregator);
 	for (uint32_t s = 0; s < w->in->n_shards; s++)
@@ -189,7 +189,7 @@ void topology_make(struct topology_in *in, struct topology_plan *out)
 	*out = (struct topology_plan){0};
 	assume_sizes(in);
 	topology_world_init(w, in);
-	topology_star(w, &c->star);
+	topology_predict_star(w, &c->star);
 	topology_predict(w, &c->star);
 	if (in->mode != TOPOLOGY_star && w->contributions > 0)
 		c->any_peers = topology_search(w, &c->peers);
@@ -202,7 +202,7 @@ void topology_make(struct topology_in *in, struct topology_plan *out)
 		chosen = by_latency(c);
 	} else if (c->any_peers) {
 		const struct topology_choice like = c->peers;
-		topology_draw(w, &like, &c->peers);
+		topology_search_draw(w, &like, &c->peers);
 		chosen = &c->peers;
 	}
 	write_plan(w, chosen, out);

@@ -128,10 +128,10 @@ const struct topology_node *topology_node(const struct topology_plan *p, uint32_
 
 /* ---- as documents */
 
-json_t *topology_dump(const struct topology_in *in);
-json_t *topology_plan_json(const struct topology_plan *p);
-/* What topology_dump gave; ERR_syntax with all mistakes. */
-enum err topology_load(const json_t *doc, struct topology_in *out, struct why *why) MUST_CHECK;
+json_t *topology_json_dump(const struct topology_in *in);
+json_t *topology_json_plan(const struct topology_plan *p);
+/* What topology_json_dump gave; ERR_syntax with all mistakes. */
+enum err topology_json_load(const json_t *doc, struct topology_in *out, struct why *why) MUST_CHECK;
 /* In words: the plan, what was known, what was assumed, and what the other candidates would take.
  */
 void topology_explain(const struct topology_in *in, const struct topology_plan *p, struct buf *out);

@@ -62,7 +62,7 @@ static json_t *shard_json(const struct topology_shard *s)
 	return doc;
 }
 
-json_t *topology_dump(const struct topology_in *in)
+json_t *topology_json_dump(const struct topology_in *in)
 {
 	json_t *doc = json_object(), *members = json_array(), *pairs = json_array(),
 	       *shards = json_array();
@@ -110,7 +110,7 @@ static json_t *node_json(const struct topology_node *n)
 	return doc;
 }
 
-json_t *topology_plan_json(const struct topology_plan *p)
+json_t *topology_json_plan(const struct topology_plan *p)
 {
 	json_t *doc = json_object(), *nodes = json_array(), *shards = json_array();
 	put(doc, "star", json_boolean(p->star));
@@ -245,7 +245,7 @@ static void read_two(struct json_in *in, const char *name, const char *const nam
 	json_in_finish(&at);
 }
 
-enum err topology_load(const json_t *doc, struct topology_in *out, struct why *why)
+enum err topology_json_load(const json_t *doc, struct topology_in *out, struct why *why)
 {
 	static const char *const modes[] = {
 #define X(name) #name,

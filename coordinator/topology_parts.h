@@ -41,14 +41,14 @@ struct topology_choice {
 /* The time of a choice, which it is given.  Loads of all nodes are in the world's scratch after
  * it. */
 void topology_predict(struct topology_world *w, struct topology_choice *c);
-void topology_star(const struct topology_world *w, struct topology_choice *c);
+void topology_predict_star(const struct topology_world *w, struct topology_choice *c);
 /* The member aggregators of a choice, in no order of meaning; how many. */
-uint32_t topology_aggregators(const struct topology_world *w, const struct topology_choice *c,
-	uint32_t out[static TOPOLOGY_SHARDS_MAX]);
+uint32_t topology_predict_aggregators(const struct topology_world *w,
+	const struct topology_choice *c, uint32_t out[static TOPOLOGY_SHARDS_MAX]);
 /* The best with at least one member that aggregates; false: nobody can. */
 bool topology_search(struct topology_world *w, struct topology_choice *best);
 /* As many as `like` has, by lot. */
-void topology_draw(
+void topology_search_draw(
 	struct topology_world *w, const struct topology_choice *like, struct topology_choice *out);
 
 #endif

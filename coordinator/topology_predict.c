@@ -7,7 +7,7 @@ struct lines {
 	double load[TOPOLOGY_PLACES][TOPOLOGY_PLACES];
 };
 
-void topology_star(const struct topology_world *w, struct topology_choice *c)
+void topology_predict_star(const struct topology_world *w, struct topology_choice *c)
 {
 	for (uint32_t s = 0; s < w->in->n_shards; s++)
 		c->aggregator[s] = w->n;
@@ -15,8 +15,8 @@ void topology_star(const struct topology_world *w, struct topology_choice *c)
 		c->relay[i] = TOPOLOGY_NONE;
 }
 
-uint32_t topology_aggregators(const struct topology_world *w, const struct topology_choice *c,
-	uint32_t out[static TOPOLOGY_SHARDS_MAX])
+uint32_t topology_predict_aggregators(const struct topology_world *w,
+	const struct topology_choice *c, uint32_t out[static TOPOLOGY_SHARDS_MAX])
 {
 	uint32_t n = 0;
 	for (uint32_t s = 0; s < w->in->n_shards; s++) {
@@ -65,7 +65,7 @@ static void share_out(struct phases *p)
 			p->largest = fmax(p->largest, in->shards[s].update);
 		}
 	}
-	p->n_who = topology_aggregators(w, p->c, p->who);
+	p->n_who = topology_predict_aggregators(w, p->c, p->who);
 	p->who[p->n_who] = w->n;
 }
 

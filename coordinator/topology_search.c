@@ -186,7 +186,7 @@ static void grow(struct search *s, const uint32_t *relay, bool coordinator)
 		uint32_t who[TOPOLOGY_SHARDS_MAX];
 		spread(s->w, s->order, &t, &c);
 		topology_predict(s->w, &c);
-		if (topology_aggregators(s->w, &c, who) &&
+		if (topology_predict_aggregators(s->w, &c, who) &&
 			c.time.total_s < HELPS * s->best.time.total_s)
 			s->best = c;
 	}
@@ -206,7 +206,7 @@ static bool move_shards(struct search *s)
 {
 	uint32_t who[TOPOLOGY_SHARDS_MAX + 1];
 	const double before = s->best.time.total_s;
-	uint32_t n = topology_aggregators(s->w, &s->best, who);
+	uint32_t n = topology_predict_aggregators(s->w, &s->best, who);
 	who[n++] = s->w->n;
 	if (n * s->in_turn > MOVES_MOST)
 		return false;
@@ -217,7 +217,7 @@ static bool move_shards(struct search *s)
 			if (c.aggregator[s->order[k]] == who[i])
 				continue;
 			c.aggregator[s->order[k]] = who[i];
-			if (topology_aggregators(s->w, &c, left))
+			if (topology_predict_aggregators(s->w, &c, left))
 				consider(s, &c);
 		}
 	return s->best.time.total_s < HELPS * before;
@@ -260,13 +260,13 @@ static uint32_t draw(
 	return drawn;
 }
 
-void topology_draw(
+void topology_search_draw(
 	struct topology_world *w, const struct topology_choice *like, struct topology_choice *out)
 {
 	uint32_t who[TOPOLOGY_SHARDS_MAX], shards[TOPOLOGY_SHARDS_MAX], n_able = 0, relays = 0;
 	uint32_t *able = alloc_must_zero(w->n + 1u, sizeof *able),
-		 n = topology_aggregators(w, like, who);
-	topology_star(w, out);
+		 n = topology_predict_aggregators(w, like, who);
+	topology_predict_star(w, out);
 	for (uint32_t i = 0; i < w->n; i++)
 		if (is_able(w, i))
 			able[n_able++] = i;

@@ -82,7 +82,7 @@ static uint32_t aggregators(const struct topology_plan *p)
 
 static char *text_of(const struct topology_plan *p)
 {
-	json_t *doc = topology_plan_json(p);
+	json_t *doc = topology_json_plan(p);
 	char *text = json_canonical(doc);
 	json_decref(doc);
 	return text;
@@ -203,9 +203,9 @@ static void what_is_dumped_plans_the_same_again(void **state)
 	in.slower.star = 1.5;
 	in.seed = 77;
 	char *first = planned(&in);
-	json_t *doc = topology_dump(&in);
-	assert_int_equal(topology_load(doc, &back, &why), ERR_OK);
-	json_t *twice = topology_dump(&back);
+	json_t *doc = topology_json_dump(&in);
+	assert_int_equal(topology_json_load(doc, &back, &why), ERR_OK);
+	json_t *twice = topology_json_dump(&back);
 	assert_true(json_equal(doc, twice));
 	char *again = planned(&back);
 	assert_string_equal(first, again);
@@ -222,7 +222,7 @@ static void a_malformed_dump_is_refused_with_all_mistakes(void **state)
 	(void)state;
 	struct topology_in in = four_sites(), back;
 	struct why why;
-	json_t *doc = topology_dump(&in);
+	json_t *doc = topology_json_dump(&in);
 	json_object_set_new(doc, "mode", json_string("fastest"));
 	json_object_set_new(doc, "seed", json_integer(-1));
 	json_object_set_new(
@@ -230,13 +230,13 @@ static void a_malformed_dump_is_refused_with_all_mistakes(void **state)
 	json_object_set_new(
 		json_array_get(json_object_get(doc, "pairs"), 0), "rtt_s", json_real(-2));
 	json_object_set_new(doc, "more", json_true());
-	assert_int_equal(topology_load(doc, &back, &why), ERR_syntax);
+	assert_int_equal(topology_json_load(doc, &back, &why), ERR_syntax);
 	assert_non_null(strstr(why.text, "mode"));
 	assert_non_null(strstr(why.text, "seed"));
 	assert_non_null(strstr(why.text, "rtt_s"));
 	assert_int_equal(back.n_members, 0);
 	json_decref(doc);
-	assert_int_equal(topology_load(NULL, &back, &why), ERR_syntax);
+	assert_int_equal(topology_json_load(NULL, &back, &why), ERR_syntax);
 	topology_in_release(&in);
 }
 
