@@ -17,8 +17,9 @@ struct line {
 
 struct transfer {
 	struct flow_transfer is;
-	uint32_t waits;      /* for so many others */
-	uint32_t first_edge; /* of those that wait for it */
+	uint32_t waits; /* for so many others */
+	uint32_t after,
+		behind; /* first edges of those that wait for it to be there, to have left */
 	double left, rate, end_s;
 	bool held; /* has its rate */
 };
@@ -86,18 +87,32 @@ uint32_t flow_line(struct flow *f, double bytes_per_s)
 uint32_t flow_add(struct flow *f, const struct flow_transfer *t)
 {
 	f->transfers = room(f->transfers, f->n_transfers, &f->cap_transfers, sizeof *f->transfers);
-	f->transfers[f->n_transfers] = (struct transfer){
-		.is = *t, .first_edge = FLOW_NONE, .left = t->bytes, .end_s = INFINITY};
+	f->transfers[f->n_transfers] = (struct transfer){.is = *t,
+		.after = FLOW_NONE,
+		.behind = FLOW_NONE,
+		.left = t->bytes,
+		.end_s = INFINITY};
 	return f->n_transfers++;
+}
+
+static void add_edge(struct flow *f, uint32_t second, uint32_t *first_edge)
+{
+	f->edges = room(f->edges, f->n_edges, &f->cap_edges, sizeof *f->edges);
+	f->edges[f->n_edges] = (struct edge){second, *first_edge};
+	*first_edge = f->n_edges++;
+	f->transfers[second].waits++;
 }
 
 void flow_after(struct flow *f, uint32_t second, uint32_t first)
 {
 	assert(first < f->n_transfers && second < f->n_transfers);
-	f->edges = room(f->edges, f->n_edges, &f->cap_edges, sizeof *f->edges);
-	f->edges[f->n_edges] = (struct edge){second, f->transfers[first].first_edge};
-	f->transfers[first].first_edge = f->n_edges++;
-	f->transfers[second].waits++;
+	add_edge(f, second, &f->transfers[first].after);
+}
+
+void flow_behind(struct flow *f, uint32_t second, uint32_t first)
+{
+	assert(first < f->n_transfers && second < f->n_transfers);
+	add_edge(f, second, &f->transfers[first].behind);
 }
 
 /* ---- events, a heap by time and then by number */
@@ -239,24 +254,36 @@ static bool has_lines(const struct transfer *t)
 	return false;
 }
 
+/* One less to wait for, for all of these. */
+static void release(struct flow *f, uint32_t first_edge)
+{
+	for (uint32_t e = first_edge; e != FLOW_NONE; e = f->edges[e].next) {
+		struct transfer *next = &f->transfers[f->edges[e].second];
+		if (--next->waits == 0)
+			put(f, fmax(f->now_s, next->is.not_before_s), f->edges[e].second, STARTS);
+	}
+}
+
+static void leave(struct flow *f, uint32_t number)
+{
+	const struct transfer *t = &f->transfers[number];
+	put(f, f->now_s + t->is.delay_s, number, ARRIVES);
+	release(f, t->behind);
+}
+
 static void start(struct flow *f, uint32_t number)
 {
 	const struct transfer *t = &f->transfers[number];
 	if (t->is.bytes > 0 && has_lines(t))
 		f->active[f->n_active++] = number;
 	else
-		put(f, f->now_s + t->is.delay_s, number, ARRIVES);
+		leave(f, number);
 }
 
 static void arrive(struct flow *f, uint32_t number)
 {
-	struct transfer *t = &f->transfers[number];
-	t->end_s = f->now_s;
-	for (uint32_t e = t->first_edge; e != FLOW_NONE; e = f->edges[e].next) {
-		struct transfer *next = &f->transfers[f->edges[e].second];
-		if (--next->waits == 0)
-			put(f, fmax(f->now_s, next->is.not_before_s), f->edges[e].second, STARTS);
-	}
+	f->transfers[number].end_s = f->now_s;
+	release(f, f->transfers[number].after);
 }
 
 /* Until what comes first: an event, or that something has been sent. */
@@ -283,7 +310,7 @@ static bool advance(struct flow *f, double to_s)
 		if (f->now_s + t->left / t->rate > f->now_s)
 			f->active[n++] = f->active[i];
 		else
-			put(f, f->now_s + t->is.delay_s, f->active[i], ARRIVES);
+			leave(f, f->active[i]);
 	}
 	const bool some = n < f->n_active;
 	f->n_active = n;

@@ -32,6 +32,9 @@ uint32_t flow_add(struct flow *f, const struct flow_transfer *t);
 /* `second` begins when `first` is there; both have been added. */
 void flow_after(struct flow *f, uint32_t second, uint32_t first);
 
+/* `second` begins when the last byte of `first` has left, as the next one on one connection. */
+void flow_behind(struct flow *f, uint32_t second, uint32_t first);
+
 /* Plays all of it, once.  What waits for itself never begins. */
 void flow_run(struct flow *f);
 /* After flow_run: when it was there; infinite: never. */

@@ -11,9 +11,12 @@
  *
  * Twelve peers on a machine with fewer cores: rates are divided and ways multiplied by SLOW (usual:
  * 2), and times divided again, so that processors take the less of them; and what one emulating
- * process has to carry stays below what it can (about 400 Mbit/s beside these).
+ * process has to carry stays below what it can (2 Gbit/s with nothing beside it).
  *
- * SHORT=1: a round of each.  PARTS="star random latency": some of it only.  A table,
+ * Beyond twelve peers: one round of 64 and of 512 as fluids (help_fluid.h), with the plans that a
+ * coordinator would make.
+ *
+ * SHORT=1: a round of each.  PARTS="star random latency fluid": some of it only.  A table,
  * build/bench/distance.json, and one line of key=value.
  */
 #include <jansson.h>
@@ -23,9 +26,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/alloc.h"
 #include "base/signal.h"
 #include "tests/help_bed.h"
 #include "tests/help_bench.h"
+#include "tests/help_fluid.h"
 
 #define BED "sites"
 #define PEERS 12
@@ -35,6 +40,9 @@
 #define ROUNDS_MOST 8
 #define LIMIT_S 400.0
 #define LINE 1024
+#define FLUID_SEED 1
+#define FLUID_PARAMS 50e6
+#define FLUID_KEPT (64 / 4096.0)
 
 static const char *const plans[] = {"star", "random", "latency"};
 enum { STAR, RANDOM, LATENCY, PLANS };
@@ -146,7 +154,7 @@ static void play(const char *plan, const char *spec, struct outcome *o)
 		.spec = spec,
 		.n_peers = PEERS,
 		.n_nodes = PEERS,
-		.plan = strcmp(plan, "star") ? plan : NULL,
+		.plan = plan,
 		.listens = true,
 		.ends = true,
 		.windows = 8};
@@ -172,6 +180,44 @@ static void play(const char *plan, const char *spec, struct outcome *o)
 		(after.coordinator_out - before.coordinator_out) / n_rounds,
 		(after.narrow - before.narrow) / n_rounds};
 	o->measured = true;
+}
+
+/* ---- more peers than a machine holds */
+
+static void fluid_row(const struct fluid_world *w, int mode, json_t *of_all)
+{
+	static const enum topology_mode modes[] = {
+		TOPOLOGY_star, TOPOLOGY_random, TOPOLOGY_latency};
+	struct fluid_plan *plan = alloc_must(sizeof *plan);
+	struct fluid_bytes bytes;
+	help_fluid_bytes(FLUID_PARAMS, FLUID_KEPT, w->n, &bytes);
+	const double promised = help_fluid_plan(w, modes[mode], &bytes, plan);
+	const struct fluid_outcome o = help_fluid_play(w, plan, &bytes);
+	printf("  %3u peers, %-8s %7.2f s (planned %.2f), aggregators %u; coordinator %.0f MB; "
+	       "the busiest line of %.0f Mbit/s %.0f MB\n",
+		w->n, plans[mode], o.seconds, promised, plan->n_aggregators, o.coordinator / 1e6,
+		o.of_line * 8 / 1e6, o.busiest / 1e6);
+	json_array_append_new(
+		of_all, json_pack("{s:i, s:s, s:f, s:f, s:i, s:f, s:f, s:f}", "peers", (int)w->n,
+				"plan", plans[mode], "seconds", o.seconds, "planned", promised,
+				"aggregators", (int)plan->n_aggregators, "coordinator",
+				o.coordinator, "busiest", o.busiest, "of_line", o.of_line));
+	free(plan);
+}
+
+static json_t *fluids(void)
+{
+	static const uint32_t sizes[] = {64, FLUID_PEERS};
+	struct fluid_world *w = alloc_must(sizeof *w);
+	json_t *all = json_array();
+	printf("as fluids, homes of 5 to 500 Mbit/s up at twelve places, one of three reachable\n");
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		help_fluid_draw(w, sizes[i], FLUID_SEED);
+		for (int mode = 0; mode < PLANS; mode++)
+			fluid_row(w, mode, all);
+	}
+	free(w);
+	return all;
 }
 
 /* ---- the whole */
@@ -254,6 +300,8 @@ static void tell(const struct outcome *o)
 		if (o[i].measured)
 			json_object_set_new(all, plans[i], figures(&o[i]));
 	}
+	if (wanted("fluid"))
+		json_object_set_new(all, "fluid", fluids());
 	if (json_dump_file(all, "build/bench/distance.json", JSON_INDENT(1)))
 		help_bench_die("build/bench/distance.json cannot be written");
 	json_decref(all);
@@ -276,19 +324,14 @@ static const char *make_spec(void)
 	return help_bed_spec(BED, changes);
 }
 
-int main(void)
+/* False, told: this machine allows no beds. */
+static bool play_all(struct outcome *o)
 {
-	struct outcome o[PLANS] = {0};
 	char why[200];
-	signal_watch();
 	if (!help_bed_allowed(why, sizeof why)) {
 		printf("bench: distance skipped reason=\"%s\"\n", why);
-		return 0;
+		return false;
 	}
-	mkdir("build/bench", 0777);
-	mkdir(HELP_BED_FOLDER, 0777);
-	slow = getenv("SLOW") && getenv("SLOW")[0] ? strtod(getenv("SLOW"), NULL) : 2;
-	n_rounds = getenv("SHORT") && getenv("SHORT")[0] == '1' ? 1 : 4;
 	help_bed_plan(PLANS * (20 + 15 * (n_rounds + WARM)));
 	const char *spec = make_spec();
 	slow_bed = help_bed_slow(BED, slow);
@@ -301,6 +344,20 @@ int main(void)
 		}
 	help_bed_down(BED);
 	heads_agree(o);
+	return true;
+}
+
+int main(void)
+{
+	struct outcome o[PLANS] = {0};
+	const bool any = wanted(plans[STAR]) || wanted(plans[RANDOM]) || wanted(plans[LATENCY]);
+	signal_watch();
+	mkdir("build/bench", 0777);
+	mkdir(HELP_BED_FOLDER, 0777);
+	slow = getenv("SLOW") && getenv("SLOW")[0] ? strtod(getenv("SLOW"), NULL) : 2;
+	n_rounds = getenv("SHORT") && getenv("SHORT")[0] == '1' ? 1 : 4;
+	if (any && !play_all(o))
+		return 0;
 	tell(o);
 	return 0;
 }

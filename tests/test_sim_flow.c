@@ -96,6 +96,25 @@ static void a_relay_begins_when_all_of_it_is_there(void **state)
 	flow_free(f);
 }
 
+/* The second one leaves at 4 s and is there at 5 s; it would leave at 5 s after the first's
+ * arrival. */
+static void one_connection_sends_one_after_the_other(void **state)
+{
+	(void)state;
+	struct flow *f = flow_new();
+	const uint32_t line = flow_line(f, 10);
+	const uint32_t first = add(f, 20, 1, line, FLOW_NONE),
+		       second = add(f, 20, 1, line, FLOW_NONE),
+		       word = add(f, 0, 0.5, FLOW_NONE, FLOW_NONE);
+	flow_behind(f, second, first);
+	flow_behind(f, word, second);
+	flow_run(f);
+	assert_true(near(flow_end_s(f, first), 3));
+	assert_true(near(flow_end_s(f, second), 5));
+	assert_true(near(flow_end_s(f, word), 4.5));
+	flow_free(f);
+}
+
 static void it_begins_neither_before_its_time_nor_before_what_it_waits_for(void **state)
 {
 	(void)state;
@@ -179,6 +198,7 @@ int main(void)
 		cmocka_unit_test(who_is_left_has_the_line_alone),
 		cmocka_unit_test(rates_are_max_min_fair),
 		cmocka_unit_test(a_relay_begins_when_all_of_it_is_there),
+		cmocka_unit_test(one_connection_sends_one_after_the_other),
 		cmocka_unit_test(it_begins_neither_before_its_time_nor_before_what_it_waits_for),
 		cmocka_unit_test(lines_are_never_over_full_and_runs_repeat),
 		cmocka_unit_test(a_star_is_as_slow_as_its_middle),
