@@ -44,6 +44,18 @@ static bool find_key(void *arg, uint32_t peer, uint8_t out[static SIGN_PUBLIC])
 	return false;
 }
 
+static enum err read_update(const struct closing *c, const struct closing_job *job,
+	const struct update_make *how, struct update_made *out, struct why *why)
+{
+	uint8_t *bytes = NULL;
+	size_t len = 0;
+	struct why said = {0};
+	enum err err = blob_get(c->blobs, job->update, SIZE_MAX, &bytes, &len, &said);
+	if (err)
+		return err_why(why, err, "the update of shard %u: %s", job->shard, said.text);
+	return update_make_open(how, bytes, len, out, why);
+}
+
 static enum err make_update(const struct closing *c, const struct closing_job *job,
 	struct update_made *out, struct why *why)
 {
@@ -58,6 +70,8 @@ static enum err make_update(const struct closing *c, const struct closing_job *j
 		.round = c->round,
 		.shard = job->shard};
 	struct update_part *parts = NULL;
+	if (job->update)
+		return read_update(c, job, &how, out, why);
 	enum err err = read_parts(c, job, &parts, why);
 	if (!err)
 		err = update_make_bundle(&how, parts, job->count, out, why);

@@ -39,6 +39,8 @@ struct closing_job {
 	uint32_t shard, count;
 	struct hash state; /* of the round before: with count 0 it stays */
 	const struct closing_input *inputs;
+	const struct hash *update; /* the blob of the update, where somebody else has made it: the
+				    * inputs then need no bytes; or NULL */
 };
 
 struct closing_out { /* owned: closing_release */

@@ -34,6 +34,8 @@ void desk_job_free(struct desk_job *j)
 	if (!j)
 		return;
 	free(j->gate.bytes);
+	free(j->update.bytes);
+	free(j->update.items);
 	for (uint32_t i = 0; i < j->close.n_shards; i++) {
 		if (j->close.inputs)
 			free(j->close.inputs[i]);
@@ -43,6 +45,7 @@ void desk_job_free(struct desk_job *j)
 	free(j->close.states);
 	free(j->close.counts);
 	free(j->close.inputs);
+	free(j->close.made);
 	free(j->close.out);
 	free(j->drop.blobs);
 	free(j->drop.unlinked);
@@ -70,6 +73,26 @@ static void do_gate(struct desk *d, struct desk_job *j)
 	j->why.code = err;
 }
 
+static void do_update(struct desk *d, struct desk_job *j)
+{
+	struct desk_update *u = &j->update;
+	struct update_made made;
+	uint8_t *bytes = u->bytes;
+	u->bytes = NULL;
+	u->what.items = u->items;
+	u->what.exchange = d->config.exchange;
+	u->what.run = d->config.files.run;
+	u->what.n = d->config.files.n[u->what.shard];
+	enum err err = gathered_check(&u->what, bytes, u->len, &made, &u->came, &j->why);
+	if (!err) {
+		u->kind = made.update.kind;
+		u->merged = made.update.merged;
+		err = blob_put(d->config.blobs, made.bytes.data, made.bytes.len, &u->blob, &j->why);
+		update_make_release(&made);
+	}
+	j->why.code = err;
+}
+
 static void do_close(struct desk *d, struct desk_job *j)
 {
 	struct desk_close *c = &j->close;
@@ -82,7 +105,8 @@ static void do_close(struct desk *d, struct desk_job *j)
 	enum err err = ERR_OK;
 	c->head = c->parent;
 	for (uint32_t i = 0; !err && i < c->n_shards; i++) {
-		const struct closing_job job = {i, c->counts[i], c->states[i], c->inputs[i]};
+		const struct closing_job job = {i, c->counts[i], c->states[i], c->inputs[i],
+			c->made[i].have ? &c->made[i].blob : NULL};
 		closing.contribution_most =
 			contribution_bound(&d->config.exchange.codec, d->config.files.n[i]);
 		err = closing_shard(&closing, &job, &c->head, &c->out[i], &j->why);
@@ -132,6 +156,7 @@ static void *work(void *arg)
 		struct desk_job *j = (struct desk_job *)m;
 		switch (m->kind) {
 		case DESK_gate: do_gate(d, j); break;
+		case DESK_update: do_update(d, j); break;
 		case DESK_close: do_close(d, j); break;
 		case DESK_snapshot: do_snapshot(d, j); break;
 		case DESK_drop: do_drop(d, j); break;

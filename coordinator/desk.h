@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/mailbox.h"
 #include "coordinator/closing.h"
+#include "coordinator/gathered.h"
 #include "coordinator/shardfile.h"
 #include "net/link.h"
 #include "round/blob.h"
@@ -19,6 +20,7 @@ struct desk;
 
 enum desk_kind {
 	DESK_gate,     /* check a contribution, and store it */
+	DESK_update,   /* the same for an update that an aggregator made */
 	DESK_close,    /* apply a round, shard by shard */
 	DESK_snapshot, /* write one */
 	DESK_drop      /* remove blobs, and the shard files of other rounds */
@@ -35,6 +37,26 @@ struct desk_gate {
 	struct hash id, blob;     /* out */
 };
 
+struct desk_update {
+	uint8_t link[LINK_KEY]; /* as above */
+	uint64_t ref;
+	uint32_t number; /* the aggregator */
+	uint64_t turn;   /* which of the questions to it this answers */
+	uint8_t *bytes;  /* owned */
+	size_t len;
+	struct gathered_expect what; /* items points to items; exchange and n are filled in */
+	struct gathered_item *items; /* owned */
+	enum update_kind came, kind; /* out: as it was sent; as it counts */
+	struct hash merged, blob;    /* out: of the planes, where it is merged; as it counts */
+};
+
+/* An update that is there already. */
+struct desk_made {
+	bool have;
+	struct hash blob;
+	uint32_t by; /* who passes it on to others; UINT32_MAX: nobody */
+};
+
 struct desk_close {
 	uint64_t round;
 	struct ledger_head parent; /* out: where the chain stands after it is in head */
@@ -43,6 +65,7 @@ struct desk_close {
 	struct hash *states;           /* of each shard, before it */
 	uint32_t *counts;              /* contributions of each shard */
 	struct closing_input **inputs; /* ascending by peer */
+	struct desk_made *made;        /* of each shard: in place of its inputs' bytes */
 	struct closing_out *out;
 };
 
@@ -66,6 +89,7 @@ struct desk_job {
 	struct mail mail; /* mail.kind is enum desk_kind */
 	struct why why;   /* outcome; code ERR_OK: done */
 	struct desk_gate gate;
+	struct desk_update update;
 	struct desk_close close;
 	struct desk_snapshot snapshot;
 	struct desk_drop drop;

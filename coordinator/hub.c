@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signal.h"
+#include "coordinator/hub_gather.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_round.h"
 #include "coordinator/hub_topology.h"
@@ -80,6 +81,7 @@ enum err hub_kick(struct hub *h, uint32_t number, uint64_t now)
 	hub_link_cancel(h, number);
 	m->linked = false;
 	m->changed = true;
+	hub_gather_gone(h, number, now);
 	rounds_on_gone(h->rounds, number, now);
 	hub_roster_changed(h, now);
 	return ERR_OK;
@@ -168,7 +170,8 @@ static void act(struct hub *h, uint64_t now)
 /* When the machine wants to be asked again.  Looks at every member, so not after every mail. */
 static void set_timer(struct hub *h, uint64_t now)
 {
-	uint64_t at = rounds_deadline(h->rounds);
+	uint64_t at = rounds_deadline(h->rounds), gather = hub_gather_deadline(h);
+	at = gather < at ? gather : at;
 	if (!h->on_timer)
 		return;
 	if (at == UINT64_MAX || h->stop) {
@@ -215,6 +218,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	rounds_tick(h->rounds, clock_now_ns());
+	hub_gather_tick(h, clock_now_ns());
 	hub_settle(h, clock_now_ns());
 }
 
@@ -348,6 +352,7 @@ void hub_close(struct hub *h)
 	free(h->pending);
 	free(h->statement);
 	free(h->invite_path);
+	hub_gather_free(h->gather);
 	hub_topology_free(h->topology);
 	manifest_free(h->manifest);
 	run_release(&h->run);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coordinator/failpoint.h"
+#include "coordinator/hub_gather.h"
 #include "round/normlimit.h"
 #include "round/turns.h"
 
@@ -165,6 +166,8 @@ enum err hub_gate_keep(
 	failpoint(FAILPOINT_contribution_stored);
 	*a = (struct hub_arrival){.have = true, .id = row->id, .via = row->via};
 	h->contributed += known ? 0 : row->bytes;
+	if (known)
+		hub_gather_moved(h, row, now);
 	return ERR_OK;
 }
 

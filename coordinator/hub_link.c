@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "coordinator/hub_gate.h"
+#include "coordinator/hub_gather.h"
 #include "coordinator/hub_receipt.h"
 #include "coordinator/hub_round.h"
 #include "coordinator/hub_topology.h"
@@ -16,6 +17,7 @@
 #include "round/turns.h"
 
 #define NUDGE (2 * CLOCK_SECOND) /* both sides idle for so long */
+#define RATE_LEAST 16384         /* bytes of an object from which a rate is taken */
 #define LOSS_MOST 1000.0         /* nats; a uniform guess over 2^20 tokens has 14 */
 
 /* ---- saying */
@@ -136,15 +138,39 @@ bool hub_link_sending(struct hub *h, uint32_t number)
 	return sending;
 }
 
+/* Whether it gets the update from other members, and the entry behind it. */
+static bool is_passed_on(struct hub *h, uint32_t number, const struct desk_close *c, uint32_t shard)
+{
+	const uint32_t by = c->made[shard].have ? c->made[shard].by : MEMBERS_NONE;
+	return by < h->n_members && h->members[by].linked &&
+	       (by == number || hub_topology_follows(h, number));
+}
+
 void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c)
 {
 	struct hub_member *m = hub_member(h, number);
 	cancel_round(h, number);
 	for (uint32_t i = 0; i < c->n_shards; i++) {
 		const struct link_object o = {.kind = OBJECT_record, .bytes = c->out[i].record};
-		if (shared_len(c->out[i].record) <= HUB_PUSH_MOST)
+		if (shared_len(c->out[i].record) <= HUB_PUSH_MOST && !is_passed_on(h, number, c, i))
 			m->pushed[i] = link_push(h->link, key_of(h, number), &o);
 	}
+}
+
+void hub_link_entry(struct hub *h, uint32_t number, const struct ledger_entry *e)
+{
+	struct buf b;
+	size_t n;
+	buf_init(&b, LEDGER_ENTRY_MAX);
+	if (ledger_entry_encode(e, &b)) { /* who misses it asks for the record */
+		buf_release(&b);
+		return;
+	}
+	uint8_t *bytes = buf_steal(&b, &n);
+	struct shared *shared = shared_new(bytes, n);
+	const struct link_object o = {.kind = OBJECT_entry, .bytes = shared};
+	(void)link_push(h->link, key_of(h, number), &o);
+	shared_drop(shared);
 }
 
 /* ---- hello */
@@ -201,7 +227,8 @@ static void say_welcome(struct hub *h, uint32_t number)
 static void say_plan_again(struct hub *h, uint32_t number)
 {
 	const struct rounds_member *m = rounds_member(h->rounds, number);
-	if (h->announced && m && m->assigned && m->state == MEMBER_working)
+	if (h->announced && m && m->assigned &&
+		(m->state == MEMBER_working || hub_gather_wants(h, number)))
 		hub_link_plan(h, number);
 }
 
@@ -231,6 +258,8 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	struct hub_member *m = hub_member(h, number);
 	uint64_t newest = run_head(&h->run).sequence;
 	hub_link_cancel(h, number);
+	if (m->linked && m->instance != hello->instance)
+		hub_gather_gone(h, number, now); /* what it kept is gone */
 	m->linked = true;
 	m->following = false;
 	m->changed = true;
@@ -346,12 +375,15 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 		log_at(coord, 2, "member %u leaves: %s", number, m->body.bye.reason);
 		hub_member(h, number)->linked = false;
 		hub_link_cancel(h, number);
+		hub_gather_gone(h, number, now);
 		rounds_on_gone(h->rounds, number, now);
 		break;
 	case MSG_refusal:
 		log_at(coord, 2, "member %u refuses (%s): %s", number,
 			err_name((enum err)m->body.refusal.code), m->body.refusal.text);
+		hub_gather_refusal(h, number, &m->body.refusal, now);
 		break;
+	case MSG_verdict: hub_gather_verdict(h, number, &m->body.verdict, now); break;
 	case MSG_receipt: hub_receipt(h, number, e, now); break;
 	case MSG_want: hub_want(h, number, &m->body.want, now); break;
 	default: break; /* the others are the link's own, or go the other way */
@@ -369,6 +401,7 @@ static void on_lost(struct hub *h, uint32_t number, const struct link_event *e, 
 	h->changed = true;
 	hub_link_cancel(h, number);
 	log_at(coord, 2, "member %u is lost: %s", number, e->why.text);
+	hub_gather_gone(h, number, now);
 	if (r && r->state != MEMBER_gone)
 		rounds_on_lost(h->rounds, number, now);
 }
@@ -385,10 +418,19 @@ static void on_clone(struct hub *h, uint32_t number)
 	hub_alarm(h, &why);
 }
 
-static void on_delivered(struct hub *h, uint32_t number, const struct link_event *e)
+/* Small objects tell of the round trip alone. */
+static void note_rate(struct hub *h, uint32_t number, const struct link_event *e)
+{
+	if (e->size >= RATE_LEAST && e->taken_ns)
+		hub_member(h, number)->rate = (double)e->size / clock_seconds(e->taken_ns);
+}
+
+static void on_delivered(struct hub *h, uint32_t number, const struct link_event *e, uint64_t now)
 {
 	struct hub_member *m = hub_member(h, number);
 	m->bytes_down += e->size;
+	note_rate(h, number, e);
+	hub_gather_delivered(h, number, e->ref, &e->why, now);
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++)
 		if (m->pushed[i] == e->ref)
 			m->pushed[i] = 0;
@@ -397,11 +439,15 @@ static void on_delivered(struct hub *h, uint32_t number, const struct link_event
 			m->owed[i--] = m->owed[--m->n_owed];
 }
 
-static void on_object(struct hub *h, uint32_t number, struct link_event *e)
+static void on_object(struct hub *h, uint32_t number, struct link_event *e, uint64_t now)
 {
 	hub_member(h, number)->bytes_up += e->payload_len;
 	h->bytes_up += e->payload_len;
-	hub_gate_object(h, number, e);
+	note_rate(h, number, e);
+	if (e->object_kind == OBJECT_contribution)
+		hub_gate_object(h, number, e);
+	else
+		hub_gather_object(h, number, e, now);
 }
 
 void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)
@@ -420,11 +466,11 @@ void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)
 	switch (kind) {
 	case LINK_lost: on_lost(h, number, e, now); break;
 	case LINK_message: on_message(h, number, e, now); break;
-	case LINK_object: on_object(h, number, e); break;
-	case LINK_delivered: on_delivered(h, number, e); break;
+	case LINK_object: on_object(h, number, e, now); break;
+	case LINK_delivered: on_delivered(h, number, e, now); break;
 	case LINK_declined:
 		log_at(coord, 2, "member %u declines a record: %s", number, e->why.text);
-		on_delivered(h, number, e);
+		on_delivered(h, number, e, now);
 		break;
 	case LINK_clone: on_clone(h, number); break;
 	default: break;

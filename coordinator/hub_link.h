@@ -17,9 +17,11 @@ void hub_link_refusal(struct hub *h, uint32_t number, const struct hub_refused *
 	const char *text);
 /* What is on the way to it is not sent any more. */
 void hub_link_cancel(struct hub *h, uint32_t number);
-/* Push the records of a round to it. */
 /* Records of an earlier round are still on their way to it. */
 bool hub_link_sending(struct hub *h, uint32_t number);
+/* Push the records of a round to it, but for those that other members bring it. */
 void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c);
+/* An entry that belongs to the update which it made: it passes it on. */
+void hub_link_entry(struct hub *h, uint32_t number, const struct ledger_entry *e);
 
 #endif

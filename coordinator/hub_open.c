@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "coordinator/api.h"
 #include "coordinator/hub.h"
+#include "coordinator/hub_gather.h"
 #include "coordinator/hub_restore.h"
 #include "coordinator/hub_invite.h"
 #include "coordinator/hub_topology.h"
@@ -133,6 +134,12 @@ static size_t largest_contribution(const struct hub *h)
 	return most;
 }
 
+/* As a bundle; merged it is smaller. */
+static uint64_t largest_update(const struct hub *h)
+{
+	return UPDATE_HEAD + ROUNDS_MEMBERS_MAX * (8 + (uint64_t)largest_contribution(h));
+}
+
 /* The sentence does not know by which options the operator chooses where to listen. */
 static enum err name_options(enum err err, const char *port, struct why *why)
 {
@@ -159,8 +166,12 @@ static enum err open_link(struct hub *h, struct why *why)
 	c.receive_most = h->config.memory;
 	c.messages_per_s = MESSAGES_PER_S;
 	c.messages_burst = MESSAGES_BURST;
+	const uint64_t update = h->config.memory < largest_update(h) ? h->config.memory
+								     : largest_update(h);
 	c.kinds[0] = (struct transfer_kind){OBJECT_contribution, most};
-	c.n_kinds = 1;
+	c.kinds[1] = (struct transfer_kind){OBJECT_update, update};
+	c.kinds[2] = (struct transfer_kind){OBJECT_bundle, update};
+	c.n_kinds = 3;
 	if (h->config.memory < most)
 		return err_why(why, ERR_range,
 			"--memory is %llu bytes, one contribution may have %zu: give more",
@@ -196,8 +207,10 @@ enum err hub_open(
 	enum err err = open_data(h, spec, why);
 	if (!err)
 		err = open_run(h, spec, why);
-	if (!err)
+	if (!err) {
+		h->gather = hub_gather_new(h->run.files.n_shards);
 		err = open_token(h, why);
+	}
 	if (!err)
 		err = hub_restore(h, clock_now_ns(), why);
 	if (err)

@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "coordinator/failpoint.h"
 #include "coordinator/hub_gate.h"
+#include "coordinator/hub_gather.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_sweep.h"
 #include "coordinator/hub_topology.h"
@@ -46,6 +47,7 @@ static void forget_arrivals(struct hub *h, uint32_t number)
 
 static void end_round(struct hub *h)
 {
+	hub_gather_end(h);
 	for (uint32_t i = 0; i < h->n_members; i++)
 		forget_arrivals(h, i);
 	h->announced = 0;
@@ -146,7 +148,7 @@ static void add_member(struct hub *h, uint32_t number)
 		hub_link_plan(h, number);
 }
 
-static void drop_member(struct hub *h, uint32_t number)
+static void drop_member(struct hub *h, uint32_t number, uint64_t now)
 {
 	const struct rounds_member *m = rounds_member(h->rounds, number);
 	const struct hub_refused r = {
@@ -169,7 +171,8 @@ static void drop_member(struct hub *h, uint32_t number)
 		store_plan_remove(h->run.store, number);
 	store_contribution_remove(h->run.store, number);
 	put_numbers(h);
-	commit(h);
+	if (commit(h))
+		hub_gather_dropped(h, number, now);
 }
 
 /* Where rounds overlap members keep what they have from one round to the next; round: the
@@ -202,43 +205,35 @@ static void abandon(struct hub *h)
 
 /* ---- closing */
 
-struct grouping {
-	struct hub *hub;
-	struct desk_close *close;
-};
-
-static void add_input(void *arg, const struct store_contribution *c)
+static void add_inputs(struct hub *h, struct desk_close *c, uint32_t shard)
 {
-	struct grouping *g = arg;
-	const struct store_member *m = members_at(g->hub->run.members, c->peer);
-	if (c->shard >= g->close->n_shards || !m)
-		return;
-	uint32_t n = g->close->counts[c->shard]++;
-	struct closing_input **list = &g->close->inputs[c->shard];
-	*list = alloc_must_resize(*list, n + 1u, sizeof **list);
-	(*list)[n] = (struct closing_input){.peer = c->peer, .blob = c->blob};
-	memcpy((*list)[n].key, m->sign, SIGN_PUBLIC);
+	uint32_t n;
+	const struct store_contribution *rows = hub_gather_rows(h, shard, &n);
+	c->made[shard] = hub_gather_made(h, shard);
+	c->counts[shard] = n;
+	c->inputs[shard] = alloc_must_zero(n + 1u, sizeof *c->inputs[shard]);
+	for (uint32_t i = 0; i < n; i++) {
+		struct closing_input *in = &c->inputs[shard][i];
+		*in = (struct closing_input){.peer = rows[i].peer, .blob = rows[i].blob};
+		memcpy(in->key, members_at(h->run.members, in->peer)->sign, SIGN_PUBLIC);
+	}
 }
 
-static void close_round(struct hub *h)
+void hub_round_apply(struct hub *h)
 {
 	struct desk_job *j = desk_job_new(DESK_close);
 	struct desk_close *c = &j->close;
-	struct grouping g = {h, c};
-	struct why why;
 	c->round = rounds_round(h->rounds);
 	c->parent = run_head(&h->run);
 	c->n_shards = h->run.files.n_shards;
 	c->states = alloc_must_zero(c->n_shards, sizeof *c->states);
-	for (uint32_t i = 0; i < c->n_shards; i++)
-		c->states[i] = ledger_state(h->run.ledger, i);
 	c->counts = alloc_must_zero(c->n_shards, sizeof *c->counts);
 	c->inputs = alloc_must_zero(c->n_shards, sizeof *c->inputs);
+	c->made = alloc_must_zero(c->n_shards, sizeof *c->made);
 	c->out = alloc_must_zero(c->n_shards, sizeof *c->out);
-	if (store_contribution_list(h->run.store, add_input, &g, &why)) {
-		hub_fail(h, &why);
-		desk_job_free(j);
-		return;
+	for (uint32_t i = 0; i < c->n_shards; i++) {
+		c->states[i] = ledger_state(h->run.ledger, i);
+		add_inputs(h, c, i);
 	}
 	desk_put(h->desk, j);
 }
@@ -266,7 +261,8 @@ static void store_shard(struct hub *h, const struct desk_close *c, uint32_t shar
 	row.entry_len = bytes.len;
 	store_entry_add(h->run.store, &row);
 	for (uint32_t i = 0; i < c->counts[shard] && o->entry.kind == UPDATE_merged; i++)
-		store_input_add(h->run.store, row.sequence, &c->inputs[shard][i].blob);
+		if (!hash_is_zero(&c->inputs[shard][i].blob)) /* its bytes are with an aggregator */
+			store_input_add(h->run.store, row.sequence, &c->inputs[shard][i].blob);
 	buf_release(&bytes);
 }
 
@@ -347,6 +343,10 @@ static bool commit_round(
 
 static void tell_members(struct hub *h, const struct desk_close *c)
 {
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		if (c->made[i].have && c->made[i].by < h->n_members &&
+			h->members[c->made[i].by].linked)
+			hub_link_entry(h, c->made[i].by, &c->out[i].entry);
 	for (uint32_t i = 0; i < h->n_members; i++) {
 		struct hub_member *m = &h->members[i];
 		bool overlap = h->run.spec->round.overlap;
@@ -468,8 +468,8 @@ void hub_round_act(struct hub *h, const struct rounds_action *a, uint64_t now)
 	switch (a->kind) {
 	case ROUNDS_open_round: open_round(h, now); break;
 	case ROUNDS_add_member: add_member(h, a->member); break;
-	case ROUNDS_drop_member: drop_member(h, a->member); break;
-	case ROUNDS_close_round: close_round(h); break;
+	case ROUNDS_drop_member: drop_member(h, a->member, now); break;
+	case ROUNDS_close_round: hub_gather_begin(h, now); break;
 	case ROUNDS_abandon: abandon(h); break;
 	case ROUNDS_last_validation: ask_last(h, a->member); break;
 	case ROUNDS_finish: finish(h, now); break;
@@ -481,6 +481,7 @@ void hub_round_done(struct hub *h, struct desk_job *j, uint64_t now)
 {
 	switch ((enum desk_kind)j->mail.kind) {
 	case DESK_gate: hub_gate_done(h, j, now); break;
+	case DESK_update: hub_gather_done(h, j, now); break;
 	case DESK_close: on_closed(h, j, now); break;
 	case DESK_snapshot: on_snapshot(h, j); break;
 	case DESK_drop:

@@ -4,6 +4,8 @@
 #define COORDINATOR_HUB_ROUND_H
 #include "coordinator/hub.h"
 
+/* Everything that the closing round is made of is here (hub_gather.h): apply it. */
+void hub_round_apply(struct hub *h);
 void hub_round_act(struct hub *h, const struct rounds_action *a, uint64_t now);
 /* A snapshot of the state at the head, as blob and row, some time later. */
 void hub_round_snapshot(struct hub *h);

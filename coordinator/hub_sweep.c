@@ -7,14 +7,17 @@ void hub_sweep_round(struct hub *h, const struct desk_close *c)
 	struct desk_job *j = desk_job_new(DESK_drop);
 	size_t cap = 0;
 	for (uint32_t i = 0; i < c->n_shards; i++)
-		cap += c->counts[i];
+		cap += c->counts[i] + 1;
 	j->drop.sweep = true;
 	j->drop.keep_round = c->round;
 	j->drop.blobs = alloc_must_zero(cap + 1, sizeof *j->drop.blobs);
-	for (uint32_t i = 0; i < c->n_shards; i++)
-		for (uint32_t k = 0; k < c->counts[i]; k++)
-			if (c->out[i].entry.kind != UPDATE_merged)
+	for (uint32_t i = 0; i < c->n_shards; i++) {
+		for (uint32_t k = 0; k < c->counts[i] && c->out[i].entry.kind != UPDATE_merged; k++)
+			if (!hash_is_zero(&c->inputs[i][k].blob))
 				j->drop.blobs[j->drop.n++] = c->inputs[i][k].blob;
+		if (c->made[i].have) /* it is in the record */
+			j->drop.blobs[j->drop.n++] = c->made[i].blob;
+	}
 	desk_put(h->desk, j);
 }
 

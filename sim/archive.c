@@ -127,7 +127,7 @@ enum err archive_close(struct archive *s, const struct archive_round *round,
 	*sum = (struct archive_sum){0};
 	for (uint32_t i = 0; !err && i < s->files.n_shards; i++) {
 		const struct closing_job job = {
-			i, round->counts[i], ledger_state(s->ledger, i), round->inputs[i]};
+			i, round->counts[i], ledger_state(s->ledger, i), round->inputs[i], NULL};
 		struct closing_out out = {0};
 		closing.contribution_most = contribution_bound(&s->exchange.codec, s->files.n[i]);
 		err = closing_shard(&closing, &job, &at, &out, why);

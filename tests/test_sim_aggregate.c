@@ -208,7 +208,7 @@ static void check_shard(
 	struct aggregate_item *items = alloc_must_zero(PEERS, sizeof *items);
 	for (uint32_t i = PEERS; i-- > 0;)
 		items[i] = contribute(b, shard, i);
-	const struct closing_job job = {shard, PEERS, b->states[shard], b->inputs};
+	const struct closing_job job = {shard, PEERS, b->states[shard], b->inputs, NULL};
 	b->closing.contribution_most = contribution_bound(
 		&b->closing.exchange.codec, (size_t)b->graph->shard_params[shard]);
 	help_sim_fine(closing_shard(&b->closing, &job, at, &out, &why), &why);
