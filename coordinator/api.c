@@ -140,6 +140,7 @@ static const struct https_route routes[] = {
 	{"GET", "/api/v1/overview.json", 0, api_view_overview},
 	{"GET", "/api/v1/peers.json", 0, api_view_peers},
 	{"GET", "/api/v1/rounds.json", 0, api_view_rounds},
+	{"GET", "/api/v1/topology.json", 0, api_view_topology},
 	{"GET", "/api/v1/refusals.json", 0, api_view_refusals},
 	{"GET", "/api/v1/loss.json", 0, api_view_loss},
 	{"GET", "/api/v1/loss.csv", 0, api_view_loss_csv},

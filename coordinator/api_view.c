@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "coordinator/hub.h"
+#include "coordinator/hub_topology.h"
 #include "coordinator/metrics.h"
 #include "coordinator/reason.h"
 #include "coordinator/view.h"
@@ -227,6 +228,13 @@ void api_view_records(void *hub, struct https_request *r)
 	else
 		https_reply_bytes(r, &c, g.bytes.data, g.bytes.len);
 	buf_release(&g.bytes);
+}
+
+/* ---- who aggregates */
+
+void api_view_topology(void *hub, struct https_request *r)
+{
+	https_reply_json(r, hub_topology_view(hub, clock_now_ns()));
 }
 
 /* ---- refusals */

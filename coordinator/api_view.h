@@ -10,6 +10,7 @@ void api_view_ledger(void *hub, struct https_request *r);
 /* The records after `from` one after the other, as they are, up to `limit` of them and a MiB; their
  * sizes are in the list. */
 void api_view_records(void *hub, struct https_request *r);
+void api_view_topology(void *hub, struct https_request *r);
 void api_view_refusals(void *hub, struct https_request *r);
 void api_view_loss(void *hub, struct https_request *r);
 void api_view_loss_csv(void *hub, struct https_request *r);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signal.h"
+#include "coordinator/hub_distance.h"
 #include "coordinator/hub_gather.h"
 #include "coordinator/hub_link.h"
 #include "coordinator/hub_round.h"
@@ -274,6 +275,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	hub_store_refusals(h);
+	hub_distance_tick(h, now);
 	tell_pages(h, now);
 	progress_line_show(h, now);
 	tell_outcome(h);

@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "coordinator/hub_completion.h"
+#include "coordinator/hub_distance.h"
 #include "coordinator/hub_gate.h"
 #include "coordinator/hub_gather.h"
 #include "coordinator/hub_receipt.h"
@@ -274,6 +276,7 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	log_at(coord, 2, "member %u (%s) is linked, at ledger entry %llu of %llu", number,
 		members_at(h->run.members, number)->name, (unsigned long long)hello->sequence,
 		(unsigned long long)newest);
+	hub_distance_linked(h, number, now);
 	say_welcome(h, number);
 	hub_link_roster(h, number);
 	if (m->sequence < newest)
@@ -309,6 +312,8 @@ static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *
 	m->heard_ns = now;
 	if (b->delay_round && isfinite(b->delay_s) && b->delay_s > 0)
 		m->delay_s[turns_fragment(&h->run.spec->round, b->delay_round)] = b->delay_s;
+	hub_distance_beat(h, number, b, now);
+	hub_completion_beat(h, number, b, now);
 	double speed = isfinite(b->tokens_per_s) && b->tokens_per_s > 0 ? b->tokens_per_s : 0;
 	if (b->state == shoal_state_ready)
 		nudge(h, number, now);
@@ -340,6 +345,7 @@ static void on_report(struct hub *h, uint32_t number, const shoal_report *r, uin
 	}
 	hub_member(h, number)->sequence = r->sequence;
 	hub_member(h, number)->following = true;
+	hub_completion_standing(h, number, now);
 	rounds_on_at_head(h->rounds, number, now);
 	say_plan_again(h, number);
 }
@@ -385,6 +391,7 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 		break;
 	case MSG_verdict: hub_gather_verdict(h, number, &m->body.verdict, now); break;
 	case MSG_receipt: hub_receipt(h, number, e, now); break;
+	case MSG_links: hub_distance_links(h, number, e, now); break;
 	case MSG_want: hub_want(h, number, &m->body.want, now); break;
 	default: break; /* the others are the link's own, or go the other way */
 	}
@@ -431,6 +438,7 @@ static void on_delivered(struct hub *h, uint32_t number, const struct link_event
 	m->bytes_down += e->size;
 	note_rate(h, number, e);
 	hub_gather_delivered(h, number, e->ref, &e->why, now);
+	hub_distance_went(h, number, e, now);
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++)
 		if (m->pushed[i] == e->ref)
 			m->pushed[i] = 0;

@@ -377,6 +377,7 @@ static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 		hub_fail(h, &j->why);
 		return;
 	}
+	hub_topology_closed(h, c);
 	if (!commit_round(h, c, now, &row))
 		return;
 	trace_event("round", "{s:I, s:I, s:I, s:f}", "round", (json_int_t)row.round, "members",

@@ -211,3 +211,20 @@ void topology_make(struct topology_in *in, struct topology_plan *out)
 	free(w);
 	free(c);
 }
+
+bool topology_judge(struct topology_in *in, struct topology_time *out)
+{
+	struct topology_world *w = alloc_must_zero(1, sizeof *w);
+	struct topology_choice *c = alloc_must_zero(1, sizeof *c);
+	topology_world_init(w, in);
+	topology_predict_star(w, c);
+	const bool there = !in->before || before(w, c);
+	if (there)
+		topology_predict(w, c);
+	*out = c->time;
+	out->total_s = out->up_s + out->merge_s + out->down_s;
+	topology_world_release(w);
+	free(w);
+	free(c);
+	return there;
+}

@@ -122,6 +122,9 @@ struct topology_plan {
 
 /* The pairs and members of `in` are sorted. */
 void topology_make(struct topology_in *in, struct topology_plan *out);
+/* What the plan before promises now, without how much slower rounds were: the star where there was
+ * none.  False: some of its aggregators are not there. */
+bool topology_judge(struct topology_in *in, struct topology_time *out);
 void topology_plan_release(struct topology_plan *p); /* NULL-safe, idempotent */
 /* NULL: no such member. */
 const struct topology_node *topology_node(const struct topology_plan *p, uint32_t number);

@@ -42,7 +42,7 @@ struct phases {
 	double through_peers;                  /* bytes of updates that members make */
 	double largest;                        /* of these, one */
 	struct lines lines;
-	double fluid[2];
+	double fluid[3];
 };
 
 static void share_out(struct phases *p)
@@ -96,7 +96,7 @@ static double slowest(struct phases *p, const double *sends, const double *takes
 	return most;
 }
 
-/* Both phases add to the world's sends and takes; each is timed by what it adds. */
+/* All phases add to the world's sends and takes; each is timed by what it adds. */
 static void contributions_in(struct phases *p)
 {
 	struct topology_world *w = p->w;
@@ -112,6 +112,18 @@ static void contributions_in(struct phases *p)
 	p->fluid[0] = slowest(p, w->sends, w->takes);
 }
 
+/* Of merged updates to their witnesses, who are drawn among all other members. */
+static void bundles_out(struct phases *p, uint32_t a)
+{
+	struct topology_world *w = p->w;
+	const uint32_t from = w->cluster[a];
+	const double each = w->n > 1 ? w->gets_b[a] / (w->n - 1) : 0;
+	for (uint32_t b = 0; b < w->n_clusters; b++)
+		if (b != from)
+			p->lines.load[from][b] += each * w->size[b];
+}
+
+/* What members made: to each other, and to the coordinator. */
 static void updates_out(struct phases *p, double *sends, double *takes)
 {
 	struct topology_world *w = p->w;
@@ -120,25 +132,36 @@ static void updates_out(struct phases *p, double *sends, double *takes)
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		direct += p->direct[b];
 	for (uint32_t i = 0; i < w->n; i++)
-		takes[i] = w->updates - w->gets_u[i];
+		takes[i] = p->through_peers - w->gets_u[i];
 	takes[w->n] = p->through_peers;
-	sends[w->n] = w->gets_u[w->n] * w->n;
 	for (uint32_t k = 0; k < p->n_who; k++) {
 		/* To all of those but itself, and to the coordinator. */
-		const uint32_t a = p->who[k];
+		const uint32_t a = p->who[k], from = w->cluster[a];
 		sends[a] = w->gets_u[a] * direct + w->gets_b[a];
+		for (uint32_t b = 0; b <= w->n_clusters; b++)
+			if (b != from)
+				p->lines.load[from][b] += w->gets_u[a] * p->direct[b];
+		bundles_out(p, a);
 	}
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		if (p->relayed[b])
 			sends[p->c->relay[b]] += p->through_peers * p->relayed[b];
-	for (uint32_t k = 0; k <= p->n_who; k++) {
-		const uint32_t a = p->who[k], from = w->cluster[a];
-		for (uint32_t b = 0; b <= w->n_clusters; b++)
-			if (b != from)
-				p->lines.load[from][b] +=
-					w->gets_u[a] * (a == w->n ? w->size[b] : p->direct[b]);
-	}
 	p->fluid[1] = slowest(p, sends, takes);
+}
+
+/* The coordinator's own shards go out when the round is in the ledger, that is after the members'
+ * updates have come to it. */
+static void records_out(struct phases *p, double *sends, double *takes)
+{
+	struct topology_world *w = p->w;
+	const double own = w->gets_u[w->n];
+	memset(&p->lines, 0, sizeof p->lines);
+	for (uint32_t i = 0; i < w->n; i++)
+		takes[i] = own;
+	sends[w->n] = own * w->n;
+	for (uint32_t b = 0; b < w->n_clusters; b++)
+		p->lines.load[w->n_clusters][b] = own * w->size[b];
+	p->fluid[2] = slowest(p, sends, takes);
 }
 
 /* What is passed on has to be there first, as a whole. */
@@ -190,17 +213,22 @@ void topology_predict(struct topology_world *w, struct topology_choice *c)
 	const struct topology_slower *slower = &w->in->slower;
 	const double known = p.n_who ? slower->peers : slower->star,
 		     other = p.n_who ? slower->star : slower->peers;
-	double *const sends = w->out_sends, *const takes = w->out_takes;
-	memset(sends, 0, (w->n + 1u) * sizeof *sends);
-	memset(takes, 0, (w->n + 1u) * sizeof *takes);
-	updates_out(&p, sends, takes);
-	for (uint32_t i = 0; i <= w->n; i++) {
-		w->sends[i] += sends[i];
-		w->takes[i] += takes[i];
+	for (int phase = 1; phase <= 2; phase++) {
+		double *const sends = w->out_sends, *const takes = w->out_takes;
+		memset(sends, 0, (w->n + 1u) * sizeof *sends);
+		memset(takes, 0, (w->n + 1u) * sizeof *takes);
+		if (phase == 1)
+			updates_out(&p, sends, takes);
+		else
+			records_out(&p, sends, takes);
+		for (uint32_t i = 0; i <= w->n; i++) {
+			w->sends[i] += sends[i];
+			w->takes[i] += takes[i];
+		}
 	}
 	c->time = ways(&p);
 	c->time.up_s += p.fluid[0];
-	c->time.down_s += p.fluid[1] + relay_s(&p);
+	c->time.down_s += p.fluid[1] + p.fluid[2] + relay_s(&p);
 	c->time.total_s =
 		(c->time.up_s + c->time.merge_s + c->time.down_s) * (known > 0          ? known
 									    : other > 0 ? other

@@ -110,6 +110,7 @@ static void emit_header(struct session *s, enum link_event_kind kind, const stru
 {
 	struct link_event *e = link_event_new(kind, s->key);
 	e->header = *in->header;
+	e->rtt_ns = (uint64_t)s->status.rtt_us * 1000;
 	if (in->payload_len) {
 		e->payload = alloc_try(in->payload_len, 1);
 		if (!e->payload) {

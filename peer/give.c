@@ -7,30 +7,30 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "net/address.h"
-#include "net/link.h"
+#include "peer/linkspeed.h"
 #include "round/object.h"
 
 #define BURST (CLOCK_SECOND / 4) /* so much time's bytes may go at once after a rest */
 
 struct given {
-	bool open;
+	bool open, follows;
 	uint8_t key[LINK_KEY];
 	uint32_t number;
 	shoal_want asked[GIVE_ASKED]; /* in order */
 	uint32_t n_asked;
 	uint64_t sending[GIVE_ASKED]; /* refs of answers that have not arrived; 0: none */
+	struct linkspeed up, down;
 };
 
 struct give {
 	char address[ADDRESS_MAX];
-	struct hash run;
-	uint32_t member;
+	struct give_config config; /* identity and address are gone */
 	struct mailbox *mail;
 	struct link *link;
 	struct roster *roster;
 	struct given links[GIVE_LINKS];
 	uint32_t turn; /* who is answered next */
-	uint64_t rate, free_ns, bytes;
+	uint64_t free_ns, bytes;
 };
 
 /* ---- life */
@@ -59,10 +59,9 @@ enum err give_open(const struct give_config *config, struct give **out, struct w
 	how.events = g->mail = mailbox_new();
 	rng_secret(&how.seed, sizeof how.seed);
 	how.connections_most = 4 * GIVE_LINKS;
-	how.transfer.objects = GIVE_ASKED;
-	g->run = config->run;
-	g->member = config->member;
-	g->rate = config->rate;
+	how.kinds[0] = (struct transfer_kind){OBJECT_contribution, config->contribution_most};
+	how.n_kinds = config->contribution_most ? 1 : 0;
+	g->config = *config;
 	enum err err = link_new(&how, &g->link, why);
 	free(bind);
 	if (err) {
@@ -109,7 +108,7 @@ void give_roster(struct give *g, const struct roster *roster)
 		return;
 	json_t *body = roster_json(roster);
 	struct roster *copy = NULL;
-	if (roster_parse(body, &g->run, &copy, &why))
+	if (roster_parse(body, &g->config.run, &copy, &why))
 		log_warn(peer, "the roster is not taken for giving: %s", why.text);
 	json_decref(body);
 	if (!copy)
@@ -157,7 +156,7 @@ static void on_hello(struct give *g, const struct link_event *e)
 		l = room(g);
 	if (!m || m->removed)
 		(void)err_why(&why, ERR_unknown_peer, "this key is not on the roster");
-	else if (memcmp(hello->run, g->run.b, sizeof hello->run))
+	else if (memcmp(hello->run, g->config.run.b, sizeof hello->run))
 		(void)err_why(&why, ERR_wrong_run, "this peer takes part in another run");
 	else if (!l)
 		(void)err_why(&why, ERR_busy, "this peer gives to %u others already", GIVE_LINKS);
@@ -165,12 +164,12 @@ static void on_hello(struct give *g, const struct link_event *e)
 		refuse(g, e->key, MSG_hello, &why);
 		return;
 	}
-	*l = (struct given){.open = true, .number = m->number};
+	*l = (struct given){.open = true, .number = m->number, .follows = hello->follow == 1};
 	memcpy(l->key, e->key, sizeof l->key);
 	shoal_header h = {.which_body = MSG_welcome};
-	h.body.welcome.number = g->member;
+	h.body.welcome.number = g->config.member;
 	link_send(g->link, e->key, &h, NULL);
-	log_at(peer, 2, "giving to member %u", m->number);
+	log_at(peer, 2, "member %u is linked here%s", m->number, l->follows ? ", and follows" : "");
 }
 
 /* What is on its way would wait for it to come back. */
@@ -191,18 +190,49 @@ static uint64_t *sending(struct given *l, uint64_t ref)
 	return NULL;
 }
 
+static void measure(struct linkspeed *speed, const struct link_event *e)
+{
+	const uint64_t now = clock_now_ns();
+	const struct linkspeed_burst object = {.bytes = e->size,
+		.began_ns = now > e->taken_ns ? now - e->taken_ns : 0,
+		.ended_ns = now};
+	linkspeed_add(speed, &object);
+}
+
 static void on_answered(struct give *g, struct given *l, const struct link_event *e)
 {
 	uint64_t *ref = sending(l, e->ref);
-	if (!ref)
+	if (ref)
+		*ref = 0;
+	if (e->mail.kind != LINK_delivered)
 		return;
-	*ref = 0;
-	g->bytes += e->mail.kind == LINK_delivered ? e->size : 0;
+	g->bytes += e->size;
+	measure(&l->up, e);
+}
+
+/* Only contributions are taken in. */
+static void on_object(struct give *g, struct given *l, struct link_event *e)
+{
+	measure(&l->down, e);
+	if (!g->config.contribution)
+		return;
+	g->config.contribution(g->config.owner, e->key, e->ref, e->payload, e->payload_len);
+	e->payload = NULL;
+}
+
+static uint32_t shard_of(const shoal_want *want)
+{
+	const uint8_t *b = want->name;
+	return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
 static void on_want(struct give *g, struct given *l, const shoal_want *want)
 {
 	struct why why;
+	if (want->kind == OBJECT_bundle && g->config.bundle) {
+		g->config.bundle(g->config.owner, l->key, want->offset, shard_of(want));
+		return;
+	}
 	if (l->n_asked < GIVE_ASKED) {
 		l->asked[l->n_asked++] = *want;
 		return;
@@ -211,7 +241,7 @@ static void on_want(struct give *g, struct given *l, const shoal_want *want)
 	refuse(g, l->key, MSG_want, &why);
 }
 
-static void on_event(struct give *g, const struct link_event *e)
+static void on_event(struct give *g, struct link_event *e)
 {
 	struct given *l = find(g, e->key);
 	const enum link_event_kind kind = (enum link_event_kind)e->mail.kind;
@@ -219,18 +249,60 @@ static void on_event(struct give *g, const struct link_event *e)
 		on_hello(g, e);
 		return;
 	}
-	if (!l)
-		return; /* objects from outside are declined by the link: no kind is taken */
+	if (!l) {
+		if (kind == LINK_object)
+			link_answer(g->link, e->key, e->ref, ERR_unknown_peer, NULL);
+		return;
+	}
 	switch (kind) {
 	case LINK_lost: on_gone(g, l); break;
 	case LINK_message:
 		if (e->header.which_body == MSG_want)
 			on_want(g, l, &e->header.body.want);
 		break;
+	case LINK_object: on_object(g, l, e); break;
 	case LINK_delivered:
 	case LINK_declined: on_answered(g, l, e); break;
 	default: break;
 	}
+}
+
+void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct why *why)
+{
+	if (g)
+		link_answer(g->link, key, ref, why->code, why->code ? why->text : NULL);
+}
+
+uint32_t give_send(struct give *g, const uint8_t *key, const struct link_object *object)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; g && i < GIVE_LINKS; i++) {
+		const struct given *l = &g->links[i];
+		if (!l->open || (key ? memcmp(l->key, key, LINK_KEY) != 0 : !l->follows))
+			continue;
+		(void)link_push(g->link, l->key, object);
+		n++;
+	}
+	return n;
+}
+
+void give_refuse(struct give *g, const uint8_t *key, uint32_t kind, const struct why *why)
+{
+	if (g)
+		refuse(g, key, kind, why);
+}
+
+bool give_measured(const struct give *g, uint32_t i, struct give_measured *out)
+{
+	for (uint32_t at = 0; g && at < GIVE_LINKS; at++) {
+		const struct given *l = &g->links[at];
+		if (!l->open || i--)
+			continue;
+		*out = (struct give_measured){
+			l->number, linkspeed_bits(&l->up), linkspeed_bits(&l->down)};
+		return true;
+	}
+	return false;
 }
 
 /* ---- answering */
@@ -269,7 +341,7 @@ static void answer_all(struct give *g, struct shelf *shelf, uint64_t now)
 		if (!l->open || !l->n_asked || !sending(l, 0))
 			continue;
 		idle = 0;
-		g->free_ns += (uint64_t)((double)answer(g, l, shelf) / (double)g->rate *
+		g->free_ns += (uint64_t)((double)answer(g, l, shelf) / (double)g->config.rate *
 					 (double)CLOCK_SECOND);
 	}
 }

@@ -1,18 +1,21 @@
 /*
- * Giving what this peer keeps (peer/shelf.h) to other peers: a ROUTER that admits the keys of the
- * roster, for whom it stands where the coordinator stands in net/PROTOCOL.md.  Off unless its user
- * names an address.  So many links, so many questions of each and so many bytes a second at most.
- * The control loop's thread.
+ * Where other peers come in: a ROUTER that admits the keys of the roster, for whom this peer stands
+ * where the coordinator stands in net/PROTOCOL.md.  They take pieces of what it keeps
+ * (peer/shelf.h), bring contributions where it aggregates, and follow it, which is to say that they
+ * are sent updates as they come.  Off unless its user names an address.  So many links and so many
+ * questions of each at most; pieces, for which nobody waits in a round, go at so many bytes a
+ * second at most.  The control loop's thread.
  */
 #ifndef PEER_GIVE_H
 #define PEER_GIVE_H
 #include <stdint.h>
 #include "base/err.h"
 #include "net/identity.h"
+#include "net/link.h"
 #include "net/roster.h"
 #include "peer/shelf.h"
 
-#define GIVE_LINKS 8u       /* peers at once */
+#define GIVE_LINKS 256u     /* peers at once */
 #define GIVE_ASKED 4u       /* questions of one that wait for their answer */
 #define GIVE_RATE_LEAST 1e6 /* bits/s: a piece must be there before its asker loses patience */
 
@@ -24,7 +27,15 @@ struct give_config {
 	uint32_t member;
 	const char *address; /* HOST:PORT as others reach it; port 0: any.  Every address of this
 				machine is listened on. */
-	uint64_t rate;       /* bytes/s at most */
+	uint64_t rate;       /* bytes/s of pieces at most */
+	size_t contribution_most; /* bytes of one */
+	/* Who hears of what is no piece: */
+	void *owner;
+	/* A contribution; takes bytes, and answers by give_answer. */
+	void (*contribution)(
+		void *owner, const uint8_t *key, uint64_t ref, uint8_t *bytes, size_t len);
+	/* A member asks for the bundle of a round's shard: give_send, or give_refuse. */
+	void (*bundle)(void *owner, const uint8_t *key, uint64_t round, uint32_t shard);
 };
 
 /* ERR_usage for what is no address, else as link_new. */
@@ -36,5 +47,18 @@ void give_roster(struct give *g, const struct roster *roster); /* copied */
 /* Hears and answers.  Due when something came, and a few times a second. */
 void give_turn(struct give *g, struct shelf *shelf, uint64_t now_ns);
 uint64_t give_bytes(const struct give *g); /* that arrived with others, since give_open */
+
+/* The verdict on a contribution, as link_answer. */
+void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct why *why);
+/* To one that is linked, or with NULL to all who follow; how many that are. */
+uint32_t give_send(struct give *g, const uint8_t *key, const struct link_object *object);
+void give_refuse(struct give *g, const uint8_t *key, uint32_t kind, const struct why *why);
+
+/* What came and went by the links that are open, as measured; false: there is no i-th. */
+struct give_measured {
+	uint32_t member;
+	double up, down; /* bits/s: towards it, from it; 0: not known */
+};
+bool give_measured(const struct give *g, uint32_t i, struct give_measured *out);
 
 #endif

@@ -22,17 +22,6 @@ void member_fail(struct member *m, const struct why *why)
 	*m->why = *why;
 }
 
-void member_unpush(struct member *m)
-{
-	for (uint32_t i = 0; i < m->spec->model.n_shards; i++) {
-		if (m->pushes[i])
-			link_cancel(m->link, m->curve, m->pushes[i]);
-		m->pushes[i] = 0;
-	}
-	m->delivered = m->refused = 0;
-	m->again_ns = 0;
-}
-
 void member_repair(struct member *m, const struct why *why, bool own)
 {
 	const bool room = why->code == ERR_full; /* is missing, nothing else is wrong */
@@ -69,6 +58,7 @@ void member_roster(struct member *m, struct roster *r)
 	struct roster **to = m->applying ? &m->next_roster : &m->roster;
 	roster_free(*to);
 	*to = r;
+	member_aggregate_roster(m);
 }
 
 void member_hello(struct member *m, bool first)
@@ -129,8 +119,7 @@ static void train(struct member *m)
 	m->training = true;
 	m->starved = false;
 	m->parked = false;
-	m->delivered = m->refused = 0;
-	m->again_ns = 0;
+	member_send_begin(m);
 	m->status.round = m->plan.round;
 	m->status.steps = m->plan.steps;
 	m->status.steps_done = 0;
@@ -174,6 +163,9 @@ static void dispatch(struct member *m, struct mail *mail, uint64_t now)
 	if (event) {
 		member_link_event(m, event, now);
 		link_event_free(event);
+	} else if (aggregate_is_result(mail)) {
+		member_aggregate_result(m, (struct aggregate_result *)mail, now);
+		aggregate_result_free((struct aggregate_result *)mail);
 	} else if (mail->kind >= FETCH_result_joined) {
 		member_fetch_result(m, (struct fetch_result *)mail, now);
 		fetch_result_free((struct fetch_result *)mail);
@@ -207,6 +199,8 @@ static void loop(struct member *m)
 		while (!m->failed && (mail = mailbox_take(m->mail)))
 			dispatch(m, mail, now);
 		give_turn(m->give, m->shelf, now);
+		member_mesh_turn(m, now);
+		member_send_turn(m, now);
 		if (!m->failed)
 			member_advance(m, now);
 		member_show(m, now);
@@ -248,9 +242,13 @@ static void leave(struct member *m, const char *reason)
 	}
 	link_free(m->link); /* sends what is pending first */
 	give_close(m->give);
+	member_aggregate_end(m);
 	fetch_free(m->fetch);
 	worker_free(m->worker, m->ended && !m->failed);
 	shelf_close(m->shelf);
+	member_update_end(m);
+	for (uint32_t i = 0; m->sent && i < m->spec->model.n_shards; i++)
+		shared_drop(m->sent[i].bytes);
 	if (!m->failed) /* else the caller has the sentence */
 		member_log(m, 1, "left: %s", reason);
 	progress_end(&m->progress);
@@ -261,11 +259,15 @@ static void leave(struct member *m, const char *reason)
 	roster_free(m->next_roster);
 	spec_free(m->spec);
 	free(m->pushes);
+	free(m->sent);
+	free(m->updates);
+	free(m->witness);
 }
 
 enum err member_run(const struct member_config *config, struct why *why)
 {
-	struct member m = {.config = config, .why = why, .status = {.pid = getpid()}};
+	static struct member m; /* too large for a stack */
+	m = (struct member){.config = config, .why = why, .status = {.pid = getpid()}};
 	snprintf(m.status.name, sizeof m.status.name, "%s", config->name);
 	snprintf(m.status.coordinator, sizeof m.status.coordinator, "%.120s", config->link->host);
 	m.mail = mailbox_new();

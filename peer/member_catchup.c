@@ -5,8 +5,9 @@
 
 /* A head has come and its records do not: after so long without a sign of them they are fetched. */
 #define RECORDS_PATIENCE (10 * CLOCK_SECOND)
-#define SIGN_BYTES_LEAST 65536u /* received meanwhile: something large is on its way */
-#define PIECE_RECORDS 16u       /* as many are applied while the rest comes */
+#define SOURCES_PATIENCE (3 * CLOCK_SECOND) /* where other members send them, who may be gone */
+#define SIGN_BYTES_LEAST 65536u             /* received meanwhile: something large is on its way */
+#define PIECE_RECORDS 16u                   /* as many are applied while the rest comes */
 #define PIECE_BYTES (64ull << 20)
 
 /* How far the records that are here lead: to the target, or as a large piece of the way there. */
@@ -35,7 +36,8 @@ static bool out_of_patience(struct member *m, uint64_t upto, uint64_t now)
 		m->heard_bytes = c.bytes_in;
 		m->target_since_ns = now;
 	}
-	return now - m->target_since_ns > RECORDS_PATIENCE;
+	return now - m->target_since_ns >
+	       (m->plan.n_sources && !m->wanted ? SOURCES_PATIENCE : RECORDS_PATIENCE);
 }
 
 /* Over the link, which is open, they come in one way and a half; by HTTPS each question costs a
@@ -78,6 +80,10 @@ void member_catchup_go(struct member *m, uint64_t now)
 {
 	struct standing_record *records;
 	size_t n;
+	if (!member_update_leads(m)) {
+		want(m, m->target.sequence, now);
+		return;
+	}
 	if (!inbox_take(&m->inbox, m->head.sequence, next_stop(m), &records, &n)) {
 		member_catchup_want(m, m->target.sequence, now);
 		return;

@@ -33,7 +33,11 @@ static void on_joined(struct member *m, struct fetch_result *r)
 	r->spec = NULL;
 	r->roster = NULL;
 	m->joined = true;
-	m->pushes = alloc_must_zero(m->spec->model.n_shards, sizeof *m->pushes);
+	const uint32_t n = m->spec->model.n_shards;
+	m->pushes = alloc_must_zero(n, sizeof *m->pushes);
+	m->sent = alloc_must_zero(n, sizeof *m->sent);
+	m->updates = alloc_must_zero(n, sizeof *m->updates);
+	m->witness = alloc_must_zero(n, sizeof *m->witness);
 	m->status.member = m->number;
 	hash_hex(&m->spec->id, m->status.run);
 	member_log(
@@ -51,6 +55,7 @@ static void on_found_again(struct member *m, struct fetch_result *r)
 		return;
 	member_log(m, 1, "the coordinator has a new key or port; connecting to %s", r->address);
 	member_unpush(m);
+	member_mesh_end(m);
 	link_forget(m->link, m->curve);
 	memcpy(m->curve, r->curve, sizeof m->curve);
 	snprintf(m->address, sizeof m->address, "%s", r->address);

@@ -16,6 +16,23 @@ static enum err open_signed(const struct member *m, const struct link_event *e, 
 	return signed_open(e->payload, e->payload_len, type, m->config->link->key.b, body, why);
 }
 
+static bool same_peers(const struct plan_peer *a, const struct plan_peer *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (a[i].member != b[i].member || strcmp(a[i].address, b[i].address) != 0)
+			return false;
+	return true;
+}
+
+/* Who takes the contributions and sends the updates. */
+static bool same_ways(const struct plan *a, const struct plan *b)
+{
+	return a->n_aggregators == b->n_aggregators && a->n_sources == b->n_sources &&
+	       !memcmp(a->aggregator, b->aggregator, sizeof a->aggregator) &&
+	       same_peers(a->aggregators, b->aggregators, a->n_aggregators) &&
+	       same_peers(a->sources, b->sources, a->n_sources);
+}
+
 static bool same_plan(const struct plan *a, const struct plan *b)
 {
 	return a->round == b->round && a->steps == b->steps &&
@@ -23,7 +40,15 @@ static bool same_plan(const struct plan *a, const struct plan *b)
 	       !memcmp(a->spans, b->spans, sizeof a->spans);
 }
 
-static void on_plan(struct member *m, const struct link_event *e)
+/* Aggregators and sources of the plan that was just taken. */
+static void take_ways(struct member *m, uint64_t now)
+{
+	member_aggregate_plan(m);
+	member_mesh_plan(m, now);
+	member_send_again(m, now);
+}
+
+static void on_plan(struct member *m, const struct link_event *e, uint64_t now)
 {
 	json_t *body = NULL;
 	struct why why;
@@ -43,6 +68,11 @@ static void on_plan(struct member *m, const struct link_event *e)
 		progress_init(&m->progress,
 			(double)plan.ledger_tokens / (double)m->spec->train.total_tokens);
 	bool same = same_plan(&m->plan, &plan);
+	if (same && !same_ways(&m->plan, &plan)) { /* training goes on undisturbed */
+		m->plan = plan;
+		take_ways(m, now);
+		return;
+	}
 	/* Said again after a reconnect.  Where rounds overlap the answer may have been on its way.
 	 */
 	if (same && m->training && !m->spec->round.overlap)
@@ -53,6 +83,7 @@ static void on_plan(struct member *m, const struct link_event *e)
 	}
 	m->plan = plan;
 	m->plan_waits = true;
+	take_ways(m, now);
 }
 
 /* Two heads that the run key signed contradict each other: nobody can say which one counts. */
@@ -108,7 +139,7 @@ static void on_roster(struct member *m, const struct link_event *e)
 	member_roster(m, roster);
 }
 
-static void note_refusal(struct member *m, enum err code, const char *what, const char *text)
+void member_note_refusal(struct member *m, enum err code, const char *what, const char *text)
 {
 	snprintf(m->status.last_refusal, sizeof m->status.last_refusal, "%s: %.200s",
 		err_name(code), text);
@@ -124,7 +155,7 @@ static void on_refusal(struct member *m, const shoal_refusal *r)
 		m->wanted = 0;
 		return;
 	}
-	note_refusal(m, (enum err)r->code, "a report", r->text);
+	member_note_refusal(m, (enum err)r->code, "a report", r->text);
 	(void)err_why(&why, (enum err)r->code, "%s", r->text);
 	if (r->code == ERR_hash && m->started && !m->applying)
 		member_repair(m, &why, false); /* this replica has drifted */
@@ -141,10 +172,21 @@ static void on_end(struct member *m, uint64_t now)
 	member_unpush(m);
 }
 
+static void on_want(struct member *m, const struct link_event *e)
+{
+	const shoal_want *w = &e->header.body.want;
+	if (w->kind == OBJECT_bundle)
+		member_aggregate_bundle(m, m->curve, w->offset,
+			w->name[0] | (uint32_t)w->name[1] << 8 | (uint32_t)w->name[2] << 16 |
+				(uint32_t)w->name[3] << 24);
+	else
+		member_shelf_want(m, e);
+}
+
 static void on_message(struct member *m, const struct link_event *e, uint64_t now)
 {
 	switch ((enum msg_kind)e->header.which_body) {
-	case MSG_plan: on_plan(m, e); break;
+	case MSG_plan: on_plan(m, e, now); break;
 	case MSG_head: on_head(m, e, now); break;
 	case MSG_roster: on_roster(m, e); break;
 	case MSG_refusal: on_refusal(m, &e->header.body.refusal); break;
@@ -153,21 +195,20 @@ static void on_message(struct member *m, const struct link_event *e, uint64_t no
 		snprintf(m->parked_why, sizeof m->parked_why, "%s", e->header.body.park.reason);
 		break;
 	case MSG_end: on_end(m, now); break;
-	case MSG_want: member_shelf_want(m, e); break;
+	case MSG_want: on_want(m, e); break;
+	case MSG_gather: member_aggregate_gather(m, e); break;
+	case MSG_witness: member_aggregate_witness(m, e); break;
+	case MSG_probe: member_mesh_probe(m, e, now); break;
 	default: break; /* a newer coordinator may say more */
 	}
 }
 
 /* ---- objects, both ways */
 
-static void on_object(struct member *m, struct link_event *e)
+static void on_record(struct member *m, struct link_event *e)
 {
 	struct record record;
 	struct why why;
-	if (e->object_kind == OBJECT_chain) {
-		member_shelf_chain(m, e);
-		return;
-	}
 	enum err err = record_open(e->payload, e->payload_len, &record, &why);
 	link_answer(m->link, e->key, e->ref, err, err ? why.text : NULL);
 	if (err)
@@ -181,49 +222,18 @@ static void on_object(struct member *m, struct link_event *e)
 	e->payload = NULL;
 }
 
-/* The shard whose contribution this answer is about; false for one that is not asked about any
- * more. */
-static bool end_push(struct member *m, uint64_t ref)
+static void on_object(struct member *m, struct link_event *e)
 {
-	for (uint32_t i = 0; i < m->spec->model.n_shards; i++) {
-		if (m->pushes[i] != ref)
-			continue;
-		m->pushes[i] = 0;
-		return true;
+	switch (e->object_kind) {
+	case OBJECT_record: on_record(m, e); break;
+	case OBJECT_chain: member_shelf_chain(m, e); break;
+	case OBJECT_entry: member_update_object(m, e); break;
+	case OBJECT_contribution:
+		member_aggregate_contribution(m, e->key, e->ref, e->payload, e->payload_len);
+		e->payload = NULL;
+		break;
+	default: link_answer(m->link, e->key, e->ref, ERR_refused, "this was not asked for");
 	}
-	return false;
-}
-
-/* The first one of a process is worth a line to everybody: it works. */
-static void on_delivered(struct member *m, uint64_t ref)
-{
-	const uint32_t due = turns_shards(&m->spec->round, m->plan.round, m->spec->model.n_shards);
-	if (!end_push(m, ref) || ++m->delivered < due)
-		return;
-	backoff_reset(&m->again);
-	member_log(m, m->contributed ? 3 : 1, "round %llu: contribution delivered",
-		(unsigned long long)m->plan.round);
-	m->contributed = true;
-}
-
-/* Nothing is wrong with what was sent. */
-static bool passes(enum err code)
-{
-	return code == ERR_full || code == ERR_nomem || code == ERR_io || code == ERR_busy;
-}
-
-static void on_declined(struct member *m, const struct link_event *e, uint64_t now)
-{
-	if (!end_push(m, e->ref))
-		return;
-	m->refused++;
-	if (!passes(e->why.code))
-		note_refusal(m, e->why.code, "a contribution", e->why.text);
-	else if (!m->again_ns)
-		m->again_ns = now + backoff_next(&m->again);
-	if (passes(e->why.code))
-		snprintf(m->status.last_refusal, sizeof m->status.last_refusal,
-			"%.100s, at the coordinator; sent again until there is room", e->why.text);
 }
 
 /* ---- the link */
@@ -282,6 +292,13 @@ static void unlinked(struct member *m, const struct link_event *e)
 
 void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 {
+	struct member_mesh *other = member_mesh_find(m, e->key);
+	if (other) {
+		member_mesh_event(m, other, e, now);
+		return;
+	}
+	if (memcmp(e->key, m->curve, LINK_KEY) != 0)
+		return; /* of a link that was ended meanwhile */
 	switch ((enum link_event_kind)e->mail.kind) {
 	case LINK_connected: on_connected(m, &e->header.body.welcome); break;
 	case LINK_lost:
@@ -293,9 +310,9 @@ void member_link_event(struct member *m, struct link_event *e, uint64_t now)
 		break;
 	case LINK_delivered:
 		member_rate_object(m, e, now);
-		on_delivered(m, e->ref);
+		member_send_answered(m, e, now);
 		break;
-	case LINK_declined: on_declined(m, e, now); break;
+	case LINK_declined: member_send_answered(m, e, now); break;
 	case LINK_clone: break; /* the coordinator hears of those, and refuses */
 	}
 }

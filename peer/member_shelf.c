@@ -16,7 +16,11 @@ void member_shelf_open(struct member *m)
 		.run = m->spec->id,
 		.member = m->number,
 		.address = m->config->listen,
-		.rate = m->config->give};
+		.rate = m->config->give,
+		.contribution_most = member_contribution_most(m),
+		.owner = m,
+		.contribution = member_aggregate_contribution,
+		.bundle = member_aggregate_bundle};
 	if (give_open(&how, &m->give, &why)) {
 		member_fail(m, &why);
 		return;

@@ -10,11 +10,8 @@ static void on_contribution(struct member *m, struct worker_result *r)
 	m->cut_bytes += r->len;
 	if (r->round != m->head.round + 1 || m->applying || !m->link)
 		return;
-	struct shared *bytes = shared_new(r->bytes, r->len);
-	struct link_object object = {.kind = OBJECT_contribution, .bytes = bytes};
+	member_send(m, r->shard, r->bytes, r->len);
 	r->bytes = NULL;
-	m->pushes[r->shard] = link_push(m->link, m->curve, &object);
-	shared_drop(bytes);
 }
 
 static void on_validated(struct member *m, const struct worker_result *r)
@@ -70,6 +67,17 @@ static void on_applied(struct member *m, const struct worker_result *r)
 	member_log(m, 3, "ledger entry %llu applied", (unsigned long long)m->head.sequence);
 }
 
+/* What this peer takes from the coordinator, and from members that it has opened a link to. */
+static size_t taken_kinds(const struct member *m, struct transfer_kind *out)
+{
+	const struct transfer_kind kinds[] = {{OBJECT_record, INBOX_BYTES},
+		{OBJECT_chain, OBJECT_PIECE}, {OBJECT_update, INBOX_BYTES},
+		{OBJECT_entry, LEDGER_ENTRY_MAX}, {OBJECT_bundle, INBOX_BYTES},
+		{OBJECT_contribution, member_contribution_most(m)}};
+	memcpy(out, kinds, sizeof kinds);
+	return sizeof kinds / sizeof *kinds;
+}
+
 static void on_started(struct member *m, const struct worker_result *r)
 {
 	struct why why;
@@ -92,9 +100,7 @@ static void on_started(struct member *m, const struct worker_result *r)
 	how.send_delay_ns = m->config->send_delay_ns;
 	how.retry_most_ns = MEMBER_RETRY_MOST;
 	rng_secret(&how.seed, sizeof how.seed);
-	how.kinds[0] = (struct transfer_kind){.kind = OBJECT_record, .size_most = INBOX_BYTES};
-	how.kinds[1] = (struct transfer_kind){.kind = OBJECT_chain, .size_most = OBJECT_PIECE};
-	how.n_kinds = 2;
+	how.n_kinds = taken_kinds(m, how.kinds);
 	if (link_new(&how, &m->link, &why)) {
 		member_fail(m, &why);
 		return;

@@ -88,6 +88,11 @@ struct spec *help_coordinator_spec(void)
 
 struct spec *help_coordinator_spec_of(const char *rounds)
 {
+	return help_coordinator_spec_with(rounds, "");
+}
+
+struct spec *help_coordinator_spec_with(const char *rounds, const char *outer)
+{
 	char text[2048];
 	static const char form[] =
 		"{\"shoal\":1,\"name\":\"tiny\",\"seed\":3,\"model\":{\"builder\":\"gpt\","
@@ -95,7 +100,7 @@ struct spec *help_coordinator_spec_of(const char *rounds)
 		"\"shards\":[0,1]},\"train\":{\"batch\":2,\"seq\":8,\"lr\":0.001,"
 		"\"total_tokens\":960},\"round\":{%s,"
 		"\"peers_min\":3,\"validate_every\":4,\"snapshot_every\":3},"
-		"\"outer\":{\"rule\":\"diloco\",\"lr\":0.5,\"momentum\":0.5},"
+		"\"outer\":{%s\"rule\":\"diloco\",\"lr\":0.5,\"momentum\":0.5},"
 		"\"codec\":{\"select\":\"topk\",\"values\":\"two\",\"chunk\":64,\"k\":8}}";
 	const char *data = help_coordinator_path("data"),
 		   *path = help_coordinator_path("spec.json");
@@ -110,7 +115,7 @@ struct spec *help_coordinator_spec_of(const char *rounds)
 	hash_hex(&m->id, set + strlen(set));
 	manifest_free(m);
 	const char *sets[] = {set};
-	snprintf(text, sizeof text, form, rounds);
+	snprintf(text, sizeof text, form, rounds, outer);
 	if (file_write(path, text, strlen(text), 0644, &why) ||
 		spec_load(path, sets, 1, &s, NULL, &why))
 		fail_msg("%s", why.text);
@@ -291,6 +296,24 @@ void help_coordinator_contribute(struct hub *h, uint32_t i, uint32_t shard)
 	help_coordinator_seal(h, i, shard, &b);
 	help_coordinator_object(h, i, b.data, b.len);
 	buf_release(&b);
+}
+
+void help_coordinator_balances(const struct hub *h)
+{
+	size_t n;
+	const struct spec_round *r = &h->run.spec->round;
+	const uint32_t shards = h->run.files.n_shards;
+	const struct span *pool = rounds_pool(h->rounds, &n);
+	uint64_t sum = shards * ledger_tokens(h->run.ledger) / h->run.spec->train.seq +
+		       rounds_voided(h->rounds);
+	for (size_t i = 0; i < n; i++)
+		sum += shards * (pool[i].last - pool[i].first);
+	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_member(h->rounds, i);
+		for (uint32_t s = 0; m && s < shards; s++)
+			sum += span_count(m->spans, m->n_spans) - m->listed[s % turns_fragments(r)];
+	}
+	assert_int_equal(sum, shards * rounds_cursor(h->rounds));
 }
 
 /* ---- playing */

@@ -25,6 +25,8 @@ struct spec *help_coordinator_spec(void);
 
 /* The same with other rounds: members of section "round". */
 struct spec *help_coordinator_spec_of(const char *rounds);
+/* And members of section "outer", each with a comma behind it. */
+struct spec *help_coordinator_spec_with(const char *rounds, const char *outer);
 
 /* Keys of member i (from 0), the same in every process. */
 const struct sign_key *help_coordinator_key(uint32_t i);
@@ -50,5 +52,8 @@ void help_coordinator_seal(struct hub *h, uint32_t i, uint32_t shard, struct buf
 
 /* All members say hello, if they have not, and play until the ledger stands at this round. */
 void help_coordinator_play(struct hub *h, uint64_t round);
+
+/* Every sequence number that was ever drawn is in exactly one place, for each shard. */
+void help_coordinator_balances(const struct hub *h);
 
 #endif

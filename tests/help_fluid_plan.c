@@ -1,5 +1,6 @@
 /* Plans of coordinator/topology.h for a world of help_fluid.h, from what its members would have
  * measured there: the ways to the coordinator and to some of those who listen. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -22,11 +23,13 @@ static double least(double a, double b)
 static struct topology_pair measure(const struct fluid_world *w, uint32_t from, uint32_t to)
 {
 	const bool peers = to != w->n;
+	const double line = w->line[w->node[from].site][w->node[to].site],
+		     most = line > 0 ? line : INFINITY;
 	return (struct topology_pair){.from = from,
 		.to = to == w->n ? TOPOLOGY_COORDINATOR : to,
 		.rtt_s = 2 * help_fluid_away(w, from, to),
-		.up = peers ? least(w->node[from].up, w->node[to].down) : 0,
-		.down = peers ? least(w->node[from].down, w->node[to].up) : 0};
+		.up = peers ? least(most, least(w->node[from].up, w->node[to].down)) : 0,
+		.down = peers ? least(most, least(w->node[from].down, w->node[to].up)) : 0};
 }
 
 static void note(struct distance *d, const struct topology_pair *p)

@@ -16,25 +16,6 @@
 #include "round/object.h"
 #include "tests/help_coordinator.h"
 
-/* Every sequence number that was ever drawn is in exactly one place, for each shard. */
-static void account_balances(const struct hub *h)
-{
-	size_t n;
-	const struct spec_round *r = &h->run.spec->round;
-	const uint32_t shards = h->run.files.n_shards;
-	const struct span *pool = rounds_pool(h->rounds, &n);
-	uint64_t sum = shards * ledger_tokens(h->run.ledger) / h->run.spec->train.seq +
-		       rounds_voided(h->rounds);
-	for (size_t i = 0; i < n; i++)
-		sum += shards * (pool[i].last - pool[i].first);
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
-		for (uint32_t s = 0; m && s < shards; s++)
-			sum += span_count(m->spans, m->n_spans) - m->listed[s % turns_fragments(r)];
-	}
-	assert_int_equal(sum, shards * rounds_cursor(h->rounds));
-}
-
 static void rounds_are_played_and_survive_a_restart(void **state)
 {
 	(void)state;
@@ -42,7 +23,7 @@ static void rounds_are_played_and_survive_a_restart(void **state)
 	struct hub h;
 	help_coordinator_open(&h, spec);
 	help_coordinator_play(&h, 4);
-	account_balances(&h);
+	help_coordinator_balances(&h);
 	struct ledger_head head = run_head(&h.run);
 	struct hash all = run_state(&h.run);
 	assert_int_equal(head.round, 4);
@@ -54,9 +35,9 @@ static void rounds_are_played_and_survive_a_restart(void **state)
 	struct hash again = run_state(&h.run);
 	assert_int_equal(run_head(&h.run).sequence, 8);
 	assert_memory_equal(&again, &all, sizeof all);
-	account_balances(&h);
+	help_coordinator_balances(&h);
 	help_coordinator_play(&h, 6);
-	account_balances(&h);
+	help_coordinator_balances(&h);
 	hub_close(&h);
 	spec_free(spec);
 }
@@ -117,9 +98,9 @@ static void killed_anywhere_it_ends_the_same(void **state)
 		struct hub h;
 		die_at(spec, points[i]);
 		help_coordinator_open(&h, spec);
-		account_balances(&h);
+		help_coordinator_balances(&h);
 		help_coordinator_play(&h, 9);
-		account_balances(&h);
+		help_coordinator_balances(&h);
 		struct hash hash = run_head(&h.run).hash;
 		if (!hash_equal(&hash, &calm))
 			fail_msg("%s: another head", points[i]);
@@ -141,9 +122,9 @@ static void killed_anywhere_streams_balance(void **state)
 		struct why why;
 		die_at(spec, points[i]);
 		help_coordinator_open(&h, spec);
-		account_balances(&h);
+		help_coordinator_balances(&h);
 		help_coordinator_play(&h, 9);
-		account_balances(&h);
+		help_coordinator_balances(&h);
 		for (uint32_t s = 0; s < h.run.files.n_shards; s++) {
 			struct shardstate now;
 			if (shardfile_load(&h.run.files, s, 9, &now, &why))
