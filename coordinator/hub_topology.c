@@ -299,6 +299,11 @@ bool hub_topology_follows(const struct hub *h, uint32_t member)
 	return member < ROUNDS_MEMBERS_MAX && h->topology->ways[member].follows;
 }
 
+uint64_t hub_topology_aggregated(const struct hub *h)
+{
+	return h->topology->aggregated;
+}
+
 static json_t *rounds_json(const struct hub_topology *t)
 {
 	const uint32_t n = t->n_rounds < HUB_TOPOLOGY_ROUNDS ? t->n_rounds : HUB_TOPOLOGY_ROUNDS;

@@ -36,6 +36,8 @@ bool hub_topology_follows(const struct hub *h, uint32_t member);
 
 /* For the API: mode, plan, what it was made from (as topology_json_load reads it), and the last
  * rounds as they were predicted when they opened and as they were. */
+/* Updates of shards that members made, since the coordinator began. */
+uint64_t hub_topology_aggregated(const struct hub *h);
 json_t *hub_topology_view(struct hub *h, uint64_t now);
 
 #endif

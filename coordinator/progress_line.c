@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "coordinator/hub_topology.h"
 #include "coordinator/human.h"
 #include "coordinator/pace.h"
 #include "coordinator/reason.h"
@@ -121,12 +122,13 @@ void progress_line_outcome(const struct hub *h, const char *word)
 	char *snapshot = snapshot_path(h->run.dir, head.round);
 	printf("serve: %s run=%.12s rounds=%llu entries=%llu tokens=%llu start_loss=%s "
 	       "val_loss=%s peers=%u min_share=%s bits_per_param_up=%s bits_per_param_down=%s "
-	       "head=%s state=%s snapshot=%s\n",
+	       "aggregated=%llu head=%s state=%s snapshot=%s\n",
 		word, run, (unsigned long long)head.round, (unsigned long long)head.sequence,
 		(unsigned long long)tokens, loss_text(&h->first_loss, h->have_loss, start),
 		loss_text(&h->last_loss, h->have_loss, end), ledger_peers(h->run.ledger),
 		figure(tokens ? (double)least / (double)tokens : NAN, share),
-		figure(pace_bits_up(h), up), figure(pace_bits_down(h), down), hex, state,
+		figure(pace_bits_up(h), up), figure(pace_bits_down(h), down),
+		(unsigned long long)hub_topology_aggregated(h), hex, state,
 		access(snapshot, R_OK) ? "none" : snapshot);
 	fflush(stdout);
 	free(snapshot);
