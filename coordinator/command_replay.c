@@ -26,7 +26,9 @@ static const char about[] =
 	"With --verify\nit also begins from the oldest snapshot that is kept, verifies every "
 	"contribution's signature,\nmerges again what was merged, applies every record and "
 	"compares every state hash; the first\ndifference is named.  The run may be served "
-	"meanwhile.\n";
+	"meanwhile.\n\n"
+	"elsewhere counts merged updates that an aggregator made: their contributions were never "
+	"here,\nand a witness compared them in their round.\n";
 
 static const char examples[] = "  shoal-coordinator replay run --verify\n";
 
@@ -70,11 +72,11 @@ static enum err same_state(
 }
 
 static enum err verify_shard(const struct run *r, const struct store_snapshot *from, uint32_t shard,
-	uint64_t to, struct why *why)
+	uint64_t to, uint64_t *elsewhere, struct why *why)
 {
 	struct replay replay = run_replay(r);
 	struct shardstate s = {0};
-	replay.audit = true;
+	replay.elsewhere = elsewhere;
 	enum err err = shardstate_init(&s, shard, r->files.n[shard], r->exchange.rule.row);
 	if (err)
 		return err_why(why, err, "no memory for shard %u of %llu parameters", shard,
@@ -90,7 +92,8 @@ static enum err verify_shard(const struct run *r, const struct store_snapshot *f
 	return err;
 }
 
-static enum err verify(const struct run *r, uint64_t *from, struct why *why)
+static enum err verify(
+	const struct run *r, uint64_t *from, uint64_t *elsewhere, struct why *why)
 {
 	struct store_snapshot oldest = {0};
 	struct ledger_head head = run_head(r);
@@ -101,13 +104,13 @@ static enum err verify(const struct run *r, uint64_t *from, struct why *why)
 	for (uint32_t i = 0; !err && i < r->files.n_shards; i++) {
 		log_at(ledger, 1, "shard %u: rounds %llu to %llu", i,
 			(unsigned long long)oldest.round + 1, (unsigned long long)head.round);
-		err = verify_shard(r, &oldest, i, head.round, why);
+		err = verify_shard(r, &oldest, i, head.round, elsewhere, why);
 	}
 	*from = oldest.round;
 	return err;
 }
 
-static void report(const struct run *r, uint64_t from)
+static void report(const struct run *r, uint64_t from, uint64_t elsewhere)
 {
 	char hex[HASH_HEX], state[HASH_HEX];
 	struct ledger_head head = run_head(r);
@@ -119,7 +122,8 @@ static void report(const struct run *r, uint64_t from)
 		(unsigned long long)head.round, (unsigned long long)head.sequence,
 		(unsigned long long)ledger_tokens(r->ledger), hex, state);
 	if (opt.verify)
-		printf(" from_round=%llu", (unsigned long long)from);
+		printf(" from_round=%llu elsewhere=%llu", (unsigned long long)from,
+			(unsigned long long)elsewhere);
 	printf("\n");
 }
 
@@ -127,12 +131,12 @@ static enum err replay(const char *dir, struct why *why)
 {
 	const struct run_config c = {.dir = dir};
 	struct run r;
-	uint64_t from = 0;
+	uint64_t from = 0, elsewhere = 0;
 	enum err err = run_open(&c, &r, why);
 	if (!err && opt.verify)
-		err = verify(&r, &from, why);
+		err = verify(&r, &from, &elsewhere, why);
 	if (!err)
-		report(&r, from);
+		report(&r, from, elsewhere);
 	run_release(&r);
 	return err;
 }

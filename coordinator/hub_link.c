@@ -161,18 +161,25 @@ void hub_link_records(struct hub *h, uint32_t number, const struct desk_close *c
 
 void hub_link_entry(struct hub *h, uint32_t number, const struct ledger_entry *e)
 {
-	struct buf b;
+	struct buf b, meta;
 	size_t n;
 	buf_init(&b, LEDGER_ENTRY_MAX);
 	if (ledger_entry_encode(e, &b)) { /* who misses it asks for the record */
 		buf_release(&b);
 		return;
 	}
+	buf_init(&meta, TRANSFER_META);
+	buf_put_u64(&meta, e->round);
+	buf_put_u32(&meta, e->shard);
 	uint8_t *bytes = buf_steal(&b, &n);
 	struct shared *shared = shared_new(bytes, n);
-	const struct link_object o = {.kind = OBJECT_entry, .bytes = shared};
+	const struct link_object o = {.kind = OBJECT_entry,
+		.bytes = shared,
+		.meta = meta.data,
+		.meta_len = meta.len};
 	(void)link_push(h->link, key_of(h, number), &o);
 	shared_drop(shared);
+	buf_release(&meta);
 }
 
 /* ---- hello */

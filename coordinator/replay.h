@@ -5,7 +5,6 @@
  */
 #ifndef COORDINATOR_REPLAY_H
 #define COORDINATOR_REPLAY_H
-#include <stdbool.h>
 #include <stdint.h>
 #include "base/err.h"
 #include "base/hash.h"
@@ -23,7 +22,10 @@ struct replay {
 	struct exchange exchange;
 	struct hash run, genesis; /* genesis: head of the empty ledger */
 	uint32_t n_shards;
-	bool audit; /* merges again what was merged, from the contributions, and compares */
+	/* What was merged is merged again from the contributions and compared, unless they were
+	 * with other members and a witness did that in its round: those are counted here.  NULL:
+	 * nothing is merged again. */
+	uint64_t *elsewhere;
 };
 
 /* *state stands at some round and is taken to round `to`.  The sentence of a failure names the

@@ -148,6 +148,9 @@ enum err store_entry_find(
 /* ---- contributions that merged updates were made of, kept as long as the entry's record is */
 void store_input_add(struct store *s, uint64_t sequence, const struct hash *blob);
 void store_input_remove(struct store *s, uint64_t to); /* of entries up to this one */
+/* How many of an entry's contributions are kept here; what an aggregator had never was. */
+enum err store_input_count(
+	struct store *s, uint64_t sequence, uint64_t *n, struct why *why) MUST_CHECK;
 typedef void store_input_fn(void *arg, const struct hash *blob);
 enum err store_input_list(
 	struct store *s, uint64_t to, store_input_fn *fn, void *arg, struct why *why) MUST_CHECK;

@@ -5,6 +5,14 @@ void store_input_add(struct store *s, uint64_t sequence, const struct hash *blob
 	store_sql_write(s, "INSERT OR IGNORE INTO input VALUES (?, ?)", "nh", sequence, blob);
 }
 
+enum err store_input_count(struct store *s, uint64_t sequence, uint64_t *n, struct why *why)
+{
+	struct store_sql q = store_sql_query(
+		s, "SELECT COUNT(*) FROM input WHERE sequence = ?", "n", sequence);
+	*n = store_sql_next(&q) ? store_sql_u64(&q, 0) : 0;
+	return store_sql_end(&q, why);
+}
+
 void store_input_remove(struct store *s, uint64_t to)
 {
 	store_sql_write(s, "DELETE FROM input WHERE sequence <= ?", "n", to);

@@ -21,6 +21,15 @@ static uint64_t next_stop(const struct member *m)
 	return reach - (reach - m->head.sequence) % m->spec->model.n_shards;
 }
 
+/* Updates and entries come from other members, who may be gone. */
+static bool no_source(const struct member *m)
+{
+	for (uint32_t i = 0; i < MEMBER_MESH; i++)
+		if (m->mesh[i].used && m->mesh[i].follow && m->mesh[i].open)
+			return false;
+	return m->plan.n_sources > 0;
+}
+
 /* Only who follows the ledger is sent the records of a round, and as long as something comes they
  * may be on their way; the same for those that were asked for. */
 static bool out_of_patience(struct member *m, uint64_t upto, uint64_t now)
@@ -36,8 +45,9 @@ static bool out_of_patience(struct member *m, uint64_t upto, uint64_t now)
 		m->heard_bytes = c.bytes_in;
 		m->target_since_ns = now;
 	}
-	return now - m->target_since_ns >
-	       (m->plan.n_sources && !m->wanted ? SOURCES_PATIENCE : RECORDS_PATIENCE);
+	if (m->wanted || !m->plan.n_aggregators)
+		return now - m->target_since_ns > RECORDS_PATIENCE;
+	return no_source(m) || now - m->target_since_ns > SOURCES_PATIENCE;
 }
 
 /* Over the link, which is open, they come in one way and a half; by HTTPS each question costs a
