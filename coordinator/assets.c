@@ -17,6 +17,7 @@
 	X(app, "/app.js", SCRIPT, OURS, "coordinator/web/app.js") \
 	X(views, "/views.js", SCRIPT, OURS, "coordinator/web/views.js") \
 	X(loss, "/loss.js", SCRIPT, OURS, "coordinator/web/loss.js") \
+	X(topology, "/topology.js", SCRIPT, OURS, "coordinator/web/topology.js") \
 	X(words, "/words.js", SCRIPT, OURS, "coordinator/web/words.js") \
 	X(style, "/style.css", STYLE, OURS, "coordinator/web/style.css") \
 	X(icon, "/icon.svg", SVG, OURS, "coordinator/web/icon.svg") \

@@ -13,7 +13,8 @@
 #define BURST (CLOCK_SECOND / 4) /* so much time's bytes may go at once after a rest */
 
 struct given {
-	bool open, follows;
+	bool open;
+	uint32_t follows; /* as its hello said */
 	uint8_t key[LINK_KEY];
 	uint32_t number;
 	shoal_want asked[GIVE_ASKED]; /* in order */
@@ -164,7 +165,7 @@ static void on_hello(struct give *g, const struct link_event *e)
 		refuse(g, e->key, MSG_hello, &why);
 		return;
 	}
-	*l = (struct given){.open = true, .number = m->number, .follows = hello->follow == 1};
+	*l = (struct given){.open = true, .number = m->number, .follows = hello->follow};
 	memcpy(l->key, e->key, sizeof l->key);
 	shoal_header h = {.which_body = MSG_welcome};
 	h.body.welcome.number = g->config.member;
@@ -273,17 +274,19 @@ void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct 
 		link_answer(g->link, key, ref, why->code, why->code ? why->text : NULL);
 }
 
-uint32_t give_send(struct give *g, const uint8_t *key, const struct link_object *object)
+void give_send(struct give *g, const uint8_t *key, const struct link_object *object)
 {
-	uint32_t n = 0;
+	if (g && find(g, key))
+		(void)link_push(g->link, key, object);
+}
+
+void give_spread(struct give *g, const struct link_object *object, bool made_here)
+{
 	for (uint32_t i = 0; g && i < GIVE_LINKS; i++) {
 		const struct given *l = &g->links[i];
-		if (!l->open || (key ? memcmp(l->key, key, LINK_KEY) != 0 : !l->follows))
-			continue;
-		(void)link_push(g->link, l->key, object);
-		n++;
+		if (l->open && l->follows >= (made_here ? GIVE_made : GIVE_all))
+			(void)link_push(g->link, l->key, object);
 	}
-	return n;
 }
 
 void give_refuse(struct give *g, const uint8_t *key, uint32_t kind, const struct why *why)

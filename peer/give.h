@@ -15,7 +15,9 @@
 #include "net/roster.h"
 #include "peer/shelf.h"
 
-#define GIVE_LINKS 256u     /* peers at once */
+#define GIVE_LINKS 256u               /* peers at once */
+enum { GIVE_made = 1, GIVE_all = 2 }; /* `follow` of a hello */
+
 #define GIVE_ASKED 4u       /* questions of one that wait for their answer */
 #define GIVE_RATE_LEAST 1e6 /* bits/s: a piece must be there before its asker loses patience */
 
@@ -50,8 +52,9 @@ uint64_t give_bytes(const struct give *g); /* that arrived with others, since gi
 
 /* The verdict on a contribution, as link_answer. */
 void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct why *why);
-/* To one that is linked, or with NULL to all who follow; how many that are. */
-uint32_t give_send(struct give *g, const uint8_t *key, const struct link_object *object);
+void give_send(struct give *g, const uint8_t *key, const struct link_object *object); /* to one */
+/* To who follows: what this peer made to all of them, else to those that want everything. */
+void give_spread(struct give *g, const struct link_object *object, bool made_here);
 void give_refuse(struct give *g, const uint8_t *key, uint32_t kind, const struct why *why);
 
 /* What came and went by the links that are open, as measured; false: there is no i-th. */

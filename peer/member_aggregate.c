@@ -233,7 +233,7 @@ static void on_update(struct member *m, const struct aggregate_result *r)
 	}
 	const struct link_object o = object(r, OBJECT_update, meta);
 	(void)link_push(m->link, m->curve, &o);
-	member_update_take(m, r->shared, OBJECT_update, r->round, r->shard);
+	member_update_made(m, r->shared, r->round, r->shard);
 }
 
 static void on_bundle(struct member *m, const struct aggregate_result *r)
@@ -251,7 +251,7 @@ static void on_bundle(struct member *m, const struct aggregate_result *r)
 	if (coordinator)
 		(void)link_push(m->link, m->curve, &o);
 	else
-		(void)give_send(m->give, r->from.key, &o);
+		give_send(m->give, r->from.key, &o);
 }
 
 static void on_verdict(struct member *m, const struct aggregate_result *r)

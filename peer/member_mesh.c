@@ -55,7 +55,7 @@ static void forget(struct member *m, struct member_mesh *p)
 
 /* NULL: it is on no roster that this peer has, or the table is full. */
 static struct member_mesh *open_link(
-	struct member *m, const struct plan_peer *to, bool follow, bool probe, uint64_t now)
+	struct member *m, const struct plan_peer *to, uint32_t follow, bool probe, uint64_t now)
 {
 	const struct roster_member *who = roster_by_number(m->roster, to->member);
 	struct member_mesh *p = m->mesh;
@@ -78,12 +78,13 @@ static struct member_mesh *open_link(
 
 /* ---- as plans say */
 
-static void want(struct member *m, const struct plan_peer *to, bool follow, uint64_t now)
+static void want(struct member *m, const struct plan_peer *to, uint32_t follow, uint64_t now)
 {
 	struct member_mesh *p = member_mesh_number(m, to->member);
 	if (to->member == m->number)
 		return;
-	if (p && (strcmp(p->address, to->address) != 0 || p->probe || (follow && !p->follow))) {
+	if (p && (strcmp(p->address, to->address) != 0 || p->probe ||
+			 (follow && p->follow != follow))) {
 		forget(m, p);
 		p = NULL;
 	}
@@ -93,12 +94,26 @@ static void want(struct member *m, const struct plan_peer *to, bool follow, uint
 		p->named = m->plan.round;
 }
 
+/* Of aggregators what they make is enough; who is none passes on what they make. */
+static uint32_t follow_how(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_aggregators; i++) {
+		uint32_t k = 0;
+		while (k < p->n_sources && p->sources[k].member != p->aggregators[i].member)
+			k++;
+		if (k == p->n_sources && p->aggregators[i].member != p->member)
+			return GIVE_all;
+	}
+	return GIVE_made;
+}
+
 void member_mesh_plan(struct member *m, uint64_t now)
 {
+	const uint32_t how = follow_how(&m->plan);
 	for (uint32_t i = 0; m->link && i < m->plan.n_sources; i++)
-		want(m, &m->plan.sources[i], true, now);
+		want(m, &m->plan.sources[i], how, now);
 	for (uint32_t i = 0; m->link && i < m->plan.n_aggregators; i++)
-		want(m, &m->plan.aggregators[i], false, now);
+		want(m, &m->plan.aggregators[i], 0, now);
 	for (uint32_t i = 0; m->link && i < MEMBER_MESH; i++)
 		if (m->mesh[i].used && !m->mesh[i].probe && m->mesh[i].named + 1 < m->plan.round)
 			forget(m, &m->mesh[i]);
@@ -202,7 +217,7 @@ static void begin_probe(struct member *m, const json_t *item, uint64_t now)
 		to.member == m->number || member_mesh_number(m, to.member))
 		return;
 	snprintf(to.address, sizeof to.address, "%s", address);
-	(void)open_link(m, &to, false, true, now);
+	(void)open_link(m, &to, 0, true, now);
 }
 
 void member_mesh_probe(struct member *m, const struct link_event *e, uint64_t now)

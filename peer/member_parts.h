@@ -39,8 +39,9 @@
 
 /* A link to another member, which it was told to open (member_mesh.c). */
 struct member_mesh {
-	bool used, open, follow; /* follow: updates come from there */
-	bool probe;              /* only to measure the way, and then it is forgotten */
+	bool used, open;
+	bool probe;      /* only to measure the way, and then it is forgotten */
+	uint32_t follow; /* updates come from there: GIVE_made, GIVE_all; 0: none */
 	uint32_t number;
 	uint8_t key[LINK_KEY];
 	char address[ADDRESS_MAX];
@@ -67,6 +68,8 @@ struct member_sent {
 struct member_update {
 	uint64_t round; /* that both are of; 0: nothing is here */
 	struct shared *update, *entry;
+	struct hash passed[2]; /* names of what was passed on last: update, entry */
+	uint64_t made;         /* the newest round whose update this peer made */
 };
 
 /* A shard that this peer is to witness. */
@@ -240,6 +243,7 @@ void member_aggregate_end(struct member *m);
 /* An update or an entry: passed on to who follows, and kept until both are here. */
 void member_update_take(
 	struct member *m, struct shared *bytes, uint32_t kind, uint64_t round, uint32_t shard);
+void member_update_made(struct member *m, struct shared *bytes, uint64_t round, uint32_t shard);
 void member_update_object(struct member *m, struct link_event *e);
 void member_update_record(struct member *m, struct aggregate_result *r);
 /* Whether what is in the inbox up to the target leads there; if not it is dropped. */

@@ -32,7 +32,8 @@ static void forget(struct member_update *u)
 {
 	shared_drop(u->update);
 	shared_drop(u->entry);
-	*u = (struct member_update){0};
+	u->update = u->entry = NULL;
+	u->round = 0;
 }
 
 void member_update_end(struct member *m)
@@ -48,16 +49,27 @@ static uint8_t *copy(const struct shared *s)
 	return bytes;
 }
 
-void member_update_take(
+static void pass_on(
 	struct member *m, struct shared *bytes, uint32_t kind, uint64_t round, uint32_t shard)
 {
 	uint8_t meta[MEMBER_META];
 	struct member_update *u = &m->updates[shard];
-	struct shared **to = kind == OBJECT_update ? &u->update : &u->entry;
-	member_update_put_meta(round, shard, meta);
+	struct hash *passed = &u->passed[kind == OBJECT_entry];
 	const struct link_object o = {
 		.kind = kind, .bytes = bytes, .meta = meta, .meta_len = MEMBER_META};
-	(void)give_send(m->give, NULL, &o);
+	if (hash_equal(passed, shared_name(bytes)))
+		return;
+	*passed = *shared_name(bytes);
+	member_update_put_meta(round, shard, meta);
+	give_spread(m->give, &o, u->made == round);
+}
+
+void member_update_take(
+	struct member *m, struct shared *bytes, uint32_t kind, uint64_t round, uint32_t shard)
+{
+	struct member_update *u = &m->updates[shard];
+	struct shared **to = kind == OBJECT_update ? &u->update : &u->entry;
+	pass_on(m, bytes, kind, round, shard);
 	if (u->round != round)
 		forget(u);
 	u->round = round;
@@ -68,6 +80,12 @@ void member_update_take(
 	aggregate_compose(m->aggregate, copy(u->entry), shared_len(u->entry), copy(u->update),
 		shared_len(u->update));
 	forget(u);
+}
+
+void member_update_made(struct member *m, struct shared *bytes, uint64_t round, uint32_t shard)
+{
+	m->updates[shard].made = round;
+	member_update_take(m, bytes, OBJECT_update, round, shard);
 }
 
 /* Form only, so that nobody is sent what is nothing at all. */

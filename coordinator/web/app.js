@@ -43,6 +43,12 @@ async function loadLedger()
 	redraw('ledger');
 }
 
+async function loadTopology()
+{
+	run.topology = await get('/api/v1/topology.json');
+	redraw('topology');
+}
+
 async function loadRefusals()
 {
 	run.refusals = await get('/api/v1/refusals.json');
@@ -65,7 +71,8 @@ async function loadPeers()
 /* What no event tells, or tells only when it changes. */
 async function loadPresent()
 {
-	const [o] = await Promise.all([get('/api/v1/overview.json'), loadPeers(), loadLedger()]);
+	const [o] = await Promise.all([get('/api/v1/overview.json'), loadPeers(), loadLedger(),
+		loadTopology()]);
 	takeOverview(o);
 }
 
@@ -91,7 +98,7 @@ function soon(load)
 		}, 300);
 	};
 }
-const ledgerSoon = soon(loadLedger), refusalsSoon = soon(loadRefusals);
+const ledgerSoon = soon(loadLedger), refusalsSoon = soon(loadRefusals), topologySoon = soon(loadTopology);
 
 /* ---- events; any of them may come twice */
 
@@ -105,6 +112,7 @@ const take = {
 		run.rounds.set(r.round, r);
 		redraw('rounds', 'chart');
 		ledgerSoon();
+		topologySoon();
 	},
 	loss(l) {
 		run.loss.set(l.round, l);

@@ -3,6 +3,7 @@
 import {$, DASH, count, facts, fixed, hash, known, make, meaning, moment, percent, plural, short, span, speed, table,
 	text} from '/words.js';
 import {showLoss} from '/loss.js';
+import {showTopology} from '/topology.js';
 
 export const ROWS = 50;       /* of rounds and entries that are kept at hand */
 const ROWS_FEW = 10;          /* of them shown at first */
@@ -10,7 +11,7 @@ const PEERS_SHOWN = 100;
 
 /* As the API gives them; peers, rounds and losses by their number. */
 export const run = {overview: null, at: 0, peers: new Map(), rounds: new Map(), loss: new Map(), yardsticks: null,
-	ledger: [], refusals: {total: 0, counts: [], recent: []}};
+	topology: null, ledger: [], refusals: {total: 0, counts: [], recent: []}};
 
 const nameOf = (number) => {
 	const peer = run.peers.get(number);
@@ -298,6 +299,7 @@ function showChart()
 }
 
 const VIEWS = {overview: showOverview, peers: showAllPeers, rounds: showAllRounds, chart: showChart,
+	topology: () => run.topology && showTopology(run.topology, nameOf),
 	ledger: () => few('ledger', run.ledger, (rows) => showLedger(rows, (e) => e.sequence)), refusals: showAllRefusals};
 const changed = new Set();
 let asked = false;
