@@ -182,6 +182,8 @@ $(foreach t,$(bench_src) $(wildcard tests/study_*.c),$(eval $(call bench_rule,$t
 # Runs on the emulated links, beside what they are measured against.
 $(O)/tests/bench_swarm $(O)/tests/bench_distance: $(patsubst %.c,$(O)/%.o,$(wildcard tests/help_bed*.c)) | $(wan_emulator)
 $(O)/tests/bench_swarm: | $(O)/tests/bench_allreduce
+# A coordinator with many light peers.
+$(O)/tests/bench_coordinator: $(patsubst %,$(O)/tests/%.o,help_light help_bed help_bed_run help_bed_trace help_bed_loss)
 # Plans as a coordinator does.
 $(O)/tests/bench_distance: $(patsubst %,$(O)/tests/%.o,help_fluid help_fluid_plan) $(call link_objs,sim)
 $(patsubst %.c,$(O)/%,$(wildcard tests/study_*.c)): $(O)/tests/help_study.o

@@ -42,7 +42,7 @@ static bool is_reachable(const struct hub *h, uint32_t member, uint64_t now)
 	const struct hub_way *w = &h->topology->ways[member];
 	const struct hub_member *m = &h->members[member];
 	return m->linked && m->address[0] && !w->banned && now >= w->distrust_ns &&
-	       (hub_distance_reached(h, member, now) || h->config.plan == TOPOLOGY_random);
+	       hub_distance_reached(h, member, now);
 }
 
 static void collect_members(const struct hub *h, uint64_t now, struct topology_in *in)

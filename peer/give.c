@@ -32,6 +32,7 @@ struct give {
 	struct given links[GIVE_LINKS];
 	uint32_t turn; /* who is answered next */
 	uint64_t free_ns, bytes;
+	bool reached;
 };
 
 /* ---- life */
@@ -167,6 +168,7 @@ static void on_hello(struct give *g, const struct link_event *e)
 	}
 	*l = (struct given){.open = true, .number = m->number, .follows = hello->follow};
 	memcpy(l->key, e->key, sizeof l->key);
+	g->reached = true;
 	shoal_header h = {.which_body = MSG_welcome};
 	h.body.welcome.number = g->config.member;
 	link_send(g->link, e->key, &h, NULL);
@@ -266,6 +268,11 @@ static void on_event(struct give *g, struct link_event *e)
 	case LINK_declined: on_answered(g, l, e); break;
 	default: break;
 	}
+}
+
+bool give_reached(const struct give *g)
+{
+	return g && g->reached;
 }
 
 void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct why *why)

@@ -50,6 +50,8 @@ void give_roster(struct give *g, const struct roster *roster); /* copied */
 void give_turn(struct give *g, struct shelf *shelf, uint64_t now_ns);
 uint64_t give_bytes(const struct give *g); /* that arrived with others, since give_open */
 
+bool give_reached(const struct give *g); /* a member has come in by now */
+
 /* The verdict on a contribution, as link_answer. */
 void give_answer(struct give *g, const uint8_t *key, uint64_t ref, const struct why *why);
 void give_send(struct give *g, const uint8_t *key, const struct link_object *object); /* to one */

@@ -11,6 +11,7 @@
 #define PROBE_ASKS 3u                     /* the least of so many round trips */
 #define PROBE_EVERY (1200 * CLOCK_MS)     /* each by a new echo */
 #define PROBE_PATIENCE (8 * CLOCK_SECOND) /* who is not reached by then is not */
+#define REACHED_WITHIN (30 * CLOCK_SECOND)
 #define LINKS_EVERY (5 * CLOCK_SECOND)    /* between two tellings */
 #define LINKS_AGAIN (60 * CLOCK_SECOND)   /* of what has not changed */
 #define PROBES_MOST 64u
@@ -179,7 +180,8 @@ void member_mesh_event(struct member *m, struct member_mesh *p, struct link_even
 	switch ((enum link_event_kind)e->mail.kind) {
 	case LINK_connected:
 		p->open = true;
-		p->measured_ns = now; /* that it is reached is worth to be told */
+		p->measured_ns = now; /* that it is reached is worth to be told, */
+		m->links_told_ns = 0; /* and at once */
 		member_log(m, 2, "linked with member %u at %s%s", p->number, p->address,
 			p->follow ? ", for its updates" : "");
 		break;
@@ -281,8 +283,8 @@ static void tell(struct member *m, uint64_t now)
 		if (!p->used || !p->measured_ns ||
 			(p->measured_ns <= p->told_ns && now - p->told_ns < LINKS_AGAIN))
 			continue;
-		if (p->probe && p->answered < PROBE_ASKS)
-			continue;
+		if (p->probe && p->told_ns && p->answered < PROBE_ASKS)
+			continue; /* that it is reached was told; the way when it is known */
 		p->told_ns = now;
 		put_link(&b, p, now);
 	}
@@ -299,15 +301,41 @@ static void tell(struct member *m, uint64_t now)
 	buf_release(&b);
 }
 
+static bool others(const struct member *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < roster_count(m->roster); i++)
+		n += !roster_at(m->roster, i)->removed;
+	return n > 1;
+}
+
+/* Nobody comes in at the address that others were told. */
+static void say_alone(struct member *m, uint64_t now)
+{
+	if (!m->give || m->alone_said || give_reached(m->give))
+		return;
+	if (!m->alone_ns)
+		m->alone_ns = others(m) ? now : 0;
+	if (!m->alone_ns || now - m->alone_ns < REACHED_WITHIN)
+		return;
+	m->alone_said = true;
+	member_warn(m,
+		"no other peer has reached %s within half a minute: a NAT or a firewall is in the "
+		"way, or it is an address that only this machine knows; open or forward that port, "
+		"or give another --listen; training goes on without it",
+		m->config->listen);
+}
+
 void member_mesh_turn(struct member *m, uint64_t now)
 {
 	if (!m->linked)
 		return;
+	say_alone(m, now);
 	for (uint32_t i = 0; i < MEMBER_MESH; i++) {
 		struct member_mesh *p = &m->mesh[i];
 		if (!p->used || !p->probe)
 			continue;
-		if ((p->told_ns && p->answered >= PROBE_ASKS) ||
+		if ((p->told_ns >= p->measured_ns && p->answered >= PROBE_ASKS) ||
 			(!p->open && now - p->since_ns > PROBE_PATIENCE))
 			forget(m, p);
 		else if (p->open && p->asked < 2 * PROBE_ASKS && p->answered < PROBE_ASKS &&

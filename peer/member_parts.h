@@ -153,6 +153,8 @@ struct member {
 	struct aggregate *aggregate; /* NULL: no plan has named one yet */
 	struct member_mesh mesh[MEMBER_MESH];
 	uint64_t links_told_ns;
+	uint64_t alone_ns; /* since when it listens and others could come; 0: not yet */
+	bool alone_said;
 	struct member_update *updates;  /* by shard */
 	struct member_witness *witness; /* by shard */
 	bool from_peers;                /* something in the inbox came from them */

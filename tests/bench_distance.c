@@ -36,7 +36,7 @@
 #define PEERS 12
 #define STEP_S 0.5
 #define QUICK 0.05
-#define WARM 2 /* rounds in which links are made and measured */
+#define WARM 4 /* rounds in which links are made and measured */
 #define ROUNDS_MOST 8
 #define LIMIT_S 400.0
 #define LINE 1024
@@ -51,7 +51,8 @@ enum { STAR, RANDOM, LATENCY, PLANS };
 static const char *const model[] = {"model.layers=8", "model.width=256", "model.heads=4",
 	"model.context=64", "model.shards=8", "train.batch=1", "train.seq=64", "round.mode=fixed",
 	"round.seconds=null", "round.steps=2", "round.peers_min=12", "round.quorum=1.0",
-	"round.validate_every=0", "round.snapshot_every=1000", "codec.k=1024", NULL};
+	"round.validate_every=0", "round.snapshot_every=1000", "codec.k=1024", "outer.merged=never",
+	NULL};
 
 struct bytes {
 	double coordinator_in, coordinator_out, narrow; /* narrow: the line of the lowest rate */

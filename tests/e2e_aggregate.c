@@ -71,7 +71,7 @@ static void same(const char *a, const char *b)
 static void the_ledger_does_not_show_who_carried_it(void **state)
 {
 	(void)state;
-	static const char *const three[] = {"round.peers_min=3", NULL};
+	static const char *const three[] = {"round.peers_min=3", "train.total_tokens=64000", NULL};
 	const char *star = run_three("star", three);
 	same(star, run_three("random", three));
 	same(star, run_three("latency", three));
@@ -82,7 +82,8 @@ static void a_merged_update_is_witnessed(void **state)
 {
 	(void)state;
 	static const char *const merged[] = {
-		"round.peers_min=3", "outer.merged=int4", "codec.k=1024", NULL};
+		"round.peers_min=3", "train.total_tokens=64000", "outer.merged=int4",
+		"codec.k=1024", NULL};
 	same(run_three("star", merged), run_three("random", merged));
 }
 

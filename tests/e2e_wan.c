@@ -40,7 +40,7 @@ static void mistakes_are_named(void **state)
 	refused("node coordinator x\nlink x y delay=1\n", "line 2: no node is at a site \"y\"");
 	refused("node coordinator x\nnode p1 y\n", "have no link: add link x y");
 	refused("node p1 x\n", "there is no node \"coordinator\"");
-	refused("nod p1 x\n", "line 1: a line begins with node or link");
+	refused("nod p1 x\n", "line 1: a line begins with node, link or nat");
 }
 
 static int clean_up(void **state)

@@ -1,10 +1,10 @@
-/* wan emulator: the tool behind wan.sh.  See topology.h for the files. */
+/* wan emulator: the tool behind wan.sh.  See bed.h for the files. */
 #include "base/program.h"
 #include "base/signal.h"
 #include "tests/wan/gauge.h"
 #include "tests/wan/star.h"
 #include "tests/wan/steer.h"
-#include "tests/wan/topology.h"
+#include "tests/wan/bed.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -20,15 +20,15 @@ static int wrong_words(const char *command)
 /* nodes FILE: also the check of a file */
 static int run_nodes(int argc, char **argv)
 {
-	struct topology t;
+	struct bed t;
 	struct why why;
 	if (argc != 2)
 		return wrong_words(argv[0]);
-	if (topology_read(argv[1], &t, &why))
+	if (bed_read(argv[1], &t, &why))
 		return program_fail(PROGRAM, argv[0], &why);
 	for (size_t i = 0; i < t.n_nodes; i++) {
 		char address[16];
-		topology_address(i, address);
+		bed_address(i, address);
 		printf("%s %s %s %g\n", t.node[i].name, address, t.site[t.node[i].site],
 			t.node[i].way.speed);
 	}
@@ -40,20 +40,20 @@ static int run_nodes(int argc, char **argv)
  */
 static int run_path(int argc, char **argv)
 {
-	struct topology t;
+	struct bed t;
 	struct why why;
 	if (argc != 3)
 		return wrong_words(argv[0]);
-	if (topology_read(argv[1], &t, &why))
+	if (bed_read(argv[1], &t, &why))
 		return program_fail(PROGRAM, argv[0], &why);
-	size_t from = topology_find(&t, argv[2]), to = topology_find(&t, "coordinator");
+	size_t from = bed_find(&t, argv[2]), to = bed_find(&t, "coordinator");
 	if (from >= t.n_nodes) {
 		err_why(&why, ERR_missing, "there is no node %s", argv[2]);
 		return program_fail(PROGRAM, argv[0], &why);
 	}
 	if (from == to)
 		return PROGRAM_ok;
-	struct topology_path p = topology_path(&t, from, to);
+	struct bed_path p = bed_path(&t, from, to);
 	printf("SHOAL_MAX_UP=%.0f SHOAL_SEND_DELAY=%.0fms\n", p.up * 1e6, 2 * p.delay);
 	return PROGRAM_ok;
 }
@@ -61,12 +61,12 @@ static int run_path(int argc, char **argv)
 /* run FILE PREFIX SOCKET */
 static int run_run(int argc, char **argv)
 {
-	struct topology t;
+	struct bed t;
 	struct why why;
 	if (argc != 4)
 		return wrong_words(argv[0]);
 	signal_watch();
-	if (topology_read(argv[1], &t, &why) || star_run(&t, argv[2], SEED, argv[3], &why))
+	if (bed_read(argv[1], &t, &why) || star_run(&t, argv[2], SEED, argv[3], &why))
 		return program_fail(PROGRAM, argv[0], &why);
 	return PROGRAM_ok;
 }
@@ -99,10 +99,10 @@ static int run_tell(int argc, char **argv)
 
 /* ---- measure FILE PREFIX NAME */
 
-static void row(const struct topology *t, size_t from, size_t to, const struct topology_path *asked,
+static void row(const struct bed *t, size_t from, size_t to, const struct bed_path *asked,
 	const struct gauge *got)
 {
-	char names[2 * TOPOLOGY_NAME + 2];
+	char names[2 * BED_NAME + 2];
 	snprintf(names, sizeof names, "%s %s", t->node[from].name, t->node[to].name);
 	printf("  %-24s %6.1f / %6.1f  %7.1f / %6.1f  %7.1f / %6.1f  %.4f / %.4f\n", names,
 		2 * asked->delay, got->rtt_ms, asked->up, got->up, asked->down, got->down,
@@ -111,10 +111,10 @@ static void row(const struct topology *t, size_t from, size_t to, const struct t
 }
 
 /* Measures a pair and prints its row; false after telling what is not as promised. */
-static enum err pair(const struct topology *t, const char *prefix, size_t from, size_t to,
+static enum err pair(const struct bed *t, const char *prefix, size_t from, size_t to,
 	struct gauge *got, struct why *why)
 {
-	const struct topology_path asked = topology_path(t, from, to);
+	const struct bed_path asked = bed_path(t, from, to);
 	const char *what;
 	enum err err = gauge_pair(t, prefix, from, to, got, why);
 	if (err)
@@ -127,9 +127,9 @@ static enum err pair(const struct topology *t, const char *prefix, size_t from, 
 }
 
 /* The first pair of nodes, neither of them the coordinator, with this pair of sites. */
-static bool pair_of(const struct topology *t, size_t a, size_t b, size_t *from, size_t *to)
+static bool pair_of(const struct bed *t, size_t a, size_t b, size_t *from, size_t *to)
 {
-	size_t coordinator = topology_find(t, "coordinator");
+	size_t coordinator = bed_find(t, "coordinator");
 	for (*from = 0; *from < t->n_nodes; ++*from)
 		for (*to = 0; *to < t->n_nodes; ++*to)
 			if (*from != *to && *from != coordinator && *to != coordinator &&
@@ -139,9 +139,9 @@ static bool pair_of(const struct topology *t, size_t a, size_t b, size_t *from, 
 }
 
 static enum err measure(
-	const struct topology *t, const char *prefix, struct gauge *first, struct why *why)
+	const struct bed *t, const char *prefix, struct gauge *first, struct why *why)
 {
-	size_t coordinator = topology_find(t, "coordinator"), from, to;
+	size_t coordinator = bed_find(t, "coordinator"), from, to;
 	if (t->n_nodes < 2)
 		return err_why(why, ERR_missing, "there is nothing between one node and itself");
 	printf("  %-24s %15s  %16s  %16s  %15s\n", "asked / achieved", "rtt ms", "up Mbit/s",
@@ -156,12 +156,12 @@ static enum err measure(
 
 static int run_measure(int argc, char **argv)
 {
-	struct topology t;
+	struct bed t;
 	struct gauge first;
 	struct why why;
 	if (argc != 4)
 		return wrong_words(argv[0]);
-	enum err err = topology_read(argv[1], &t, &why);
+	enum err err = bed_read(argv[1], &t, &why);
 	if (!err)
 		err = measure(&t, argv[2], &first, &why);
 	if (err) {

@@ -36,7 +36,7 @@ static enum err failed(struct why *why, const char *what)
 static struct sockaddr_in at(size_t node)
 {
 	char text[16];
-	topology_address(node, text);
+	bed_address(node, text);
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	(void)inet_pton(AF_INET, text, &a.sin_addr);
 	return a;
@@ -60,7 +60,7 @@ static void wait_for(const struct ends *e, short from, short to, uint64_t until_
 	(void)ppoll(fds, 2, &left, NULL);
 }
 
-static enum err open_ends(const struct topology *t, const char *prefix, const size_t node[2],
+static enum err open_ends(const struct bed *t, const char *prefix, const size_t node[2],
 	int kind, struct ends *e, struct why *why)
 {
 	struct sockaddr_in to = at(node[1]);
@@ -176,7 +176,7 @@ static enum err stream(const struct ends *e, uint64_t takes_ns, double *mbit, st
 	return ERR_OK;
 }
 
-static enum err one_stream(const struct topology *t, const char *prefix, const size_t node[2],
+static enum err one_stream(const struct bed *t, const char *prefix, const size_t node[2],
 	bool back, uint64_t takes_ns, double *mbit, struct why *why)
 {
 	struct ends e;
@@ -196,12 +196,12 @@ static enum err one_stream(const struct topology *t, const char *prefix, const s
 	return err;
 }
 
-enum err gauge_pair(const struct topology *t, const char *prefix, size_t from, size_t to,
+enum err gauge_pair(const struct bed *t, const char *prefix, size_t from, size_t to,
 	struct gauge *out, struct why *why)
 {
 	const size_t node[2] = {from, to};
 	struct ends e;
-	struct topology_path path = topology_path(t, from, to);
+	struct bed_path path = bed_path(t, from, to);
 	uint64_t rtt_ns = (uint64_t)(2 * (path.delay + path.jitter) * CLOCK_MS);
 	uint64_t takes_ns = STREAM_NS;
 	if (takes_ns < STREAM_ROUND_TRIPS * rtt_ns)
@@ -230,7 +230,7 @@ static bool rate_holds(double asked, double got, double loss)
 	return loss > 0 ? got > 0 : got >= 0.5 * expected;
 }
 
-bool gauge_holds(const struct topology_path *asked, const struct gauge *got, const char **what)
+bool gauge_holds(const struct bed_path *asked, const struct gauge *got, const char **what)
 {
 	double rtt = 2 * asked->delay, off = got->loss - asked->loss;
 	*what = NULL;

@@ -31,7 +31,7 @@ static uint64_t send(struct shaper *s, const struct packet *p, uint64_t now_ns)
 
 void shaper_put(struct shaper *s, struct packet *p, uint64_t now_ns)
 {
-	const struct topology_way *way = s->way;
+	const struct bed_way *way = s->way;
 	uint64_t due = way->cut ? UINT64_MAX : send(s, p, now_ns);
 	bool lost = due != UINT64_MAX && way->loss > 0 && draw(s) < way->loss;
 	if (due == UINT64_MAX || lost) {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "tests/wan/topology.h"
+#include "tests/wan/bed.h"
 
 struct packet {
 	struct packet *next;
@@ -20,7 +20,7 @@ struct packet {
 };
 
 struct shaper {
-	const struct topology_way *way; /* borrowed */
+	const struct bed_way *way; /* borrowed */
 	bool down;                      /* which of its two rates */
 	uint64_t seed, stream, draws;   /* randomness: a value for each draw */
 	uint64_t line_free_ns;          /* when the last bit of what was taken has been sent */

@@ -3,9 +3,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/signal.h"
+#include "tests/wan/nat.h"
 #include "tests/wan/netns.h"
 #include "tests/wan/shaper.h"
 #include "tests/wan/steer.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/ip.h>
 #include <sched.h>
@@ -18,17 +20,19 @@
 #define PACKET_MOST 2048
 #define BATCH 32 /* packets of one node before others have a turn */
 #define STAGES 3
-#define SHAPERS (2 * TOPOLOGY_NODES + TOPOLOGY_SITES * TOPOLOGY_SITES)
+#define SHAPERS (2 * BED_NODES + BED_SITES * BED_SITES)
 
-enum { SOURCE_timer = TOPOLOGY_NODES, SOURCE_control, SOURCE_stop };
+enum { SOURCE_timer = BED_NODES, SOURCE_control, SOURCE_stop };
 
 struct star {
-	struct topology *t;
-	struct shaper up[TOPOLOGY_NODES], down[TOPOLOGY_NODES];
-	struct shaper across[TOPOLOGY_SITES][TOPOLOGY_SITES]; /* [from][to] */
+	struct bed *t;
+	struct shaper up[BED_NODES], down[BED_NODES];
+	struct shaper across[BED_SITES][BED_SITES]; /* [from][to] */
 	struct shaper *busy[SHAPERS];                         /* those with packets */
 	size_t n_busy;
-	int tun[TOPOLOGY_NODES];
+	struct nat nat[BED_SITES];
+	uint64_t unasked; /* packets that routers did not let in */
+	int tun[BED_NODES];
 	int poll, timer, control;
 	uint64_t armed_ns; /* what the timer is set to */
 };
@@ -95,18 +99,39 @@ static uint64_t carry(struct star *s, uint64_t now_ns)
 	return UINT64_MAX;
 }
 
-/* The node with the address that an IPv4 packet is for, or n_nodes. */
-static size_t receiver(const struct topology *t, const uint8_t *bytes, size_t len)
+/* The last number of the address in 10.77.0.0/24 that an IPv4 packet is for; 0: it is for another. */
+static size_t receiver(const uint8_t *bytes, size_t len)
 {
 	struct iphdr ip;
 	if (len < sizeof ip)
-		return t->n_nodes;
+		return 0;
 	memcpy(&ip, bytes, sizeof ip);
 	const uint8_t *to = (const uint8_t *)&ip.daddr;
-	if (ip.version != 4 || to[0] != 10 || to[1] != 77 || to[2] != 0 || !to[3] ||
-		to[3] > t->n_nodes)
+	return ip.version != 4 || to[0] != 10 || to[1] != 77 || to[2] != 0 ? 0 : to[3];
+}
+
+/* Through the routers of both sites; the node that it is for, or n_nodes. */
+static size_t route(struct star *s, size_t from, uint8_t *bytes, size_t len)
+{
+	const struct bed *t = s->t;
+	const size_t home = t->node[from].site, number = receiver(bytes, len),
+		     router = number - BED_ROUTER;
+	size_t to = number && number <= t->n_nodes ? number - 1 : t->n_nodes;
+	const bool at_router = number >= BED_ROUTER && router < t->n_sites && t->nat[router];
+	if (to < t->n_nodes && t->node[to].site == home)
+		return to;
+	if (to == t->n_nodes && !at_router)
+		return to;
+	if (t->nat[home] && (home == router || !nat_out(&s->nat[home], bytes, len)))
 		return t->n_nodes;
-	return to[3] - 1u;
+	if (at_router && nat_in(&s->nat[router], bytes, len)) {
+		to = receiver(bytes, len) - 1;
+		return to < t->n_nodes ? to : t->n_nodes;
+	}
+	if (!at_router && !t->nat[t->node[to].site])
+		return to;
+	s->unasked++;
+	return t->n_nodes;
 }
 
 static void read_node(struct star *s, size_t node)
@@ -117,7 +142,7 @@ static void read_node(struct star *s, size_t node)
 		ssize_t n = read(s->tun[node], bytes, sizeof bytes);
 		if (n <= 0)
 			return;
-		size_t to = receiver(s->t, bytes, (size_t)n);
+		size_t to = route(s, node, bytes, (size_t)n);
 		if (to == s->t->n_nodes)
 			continue;
 		struct packet *p = alloc_must(sizeof *p + (size_t)n);
@@ -144,7 +169,7 @@ static void arm(struct star *s, uint64_t due_ns)
 
 static void stats(const struct star *s, struct buf *out)
 {
-	const struct topology *t = s->t;
+	const struct bed *t = s->t;
 	for (size_t i = 0; i < t->n_nodes; i++)
 		buf_printf(out, "%s up_bytes=%llu down_bytes=%llu lost=%llu dropped=%llu\n",
 			t->node[i].name, (unsigned long long)s->up[i].passed_bytes,
@@ -159,6 +184,8 @@ static void stats(const struct star *s, struct buf *out)
 					(unsigned long long)s->across[a][b].passed_bytes,
 					(unsigned long long)s->across[a][b].lost,
 					(unsigned long long)s->across[a][b].dropped);
+	if (s->unasked)
+		buf_printf(out, "routers unasked=%llu\n", (unsigned long long)s->unasked);
 }
 
 static void command(struct star *s)
@@ -171,7 +198,7 @@ static void command(struct star *s)
 	buf_init(&answer, STEER_ANSWER);
 	if (strcmp(line.text, "stats") == 0)
 		stats(s, &answer);
-	else if (topology_change(s->t, line.text, &why))
+	else if (bed_change(s->t, line.text, &why))
 		buf_printf(&answer, "%s", why.text);
 	else
 		buf_printf(&answer, "ok");
@@ -182,7 +209,7 @@ static void command(struct star *s)
 static void turn(struct star *s, size_t source)
 {
 	uint64_t fired;
-	if (source < TOPOLOGY_NODES) {
+	if (source < BED_NODES) {
 		read_node(s, source);
 	} else if (source == SOURCE_control) {
 		command(s);
@@ -194,7 +221,7 @@ static void turn(struct star *s, size_t source)
 
 static void loop(struct star *s)
 {
-	struct epoll_event events[TOPOLOGY_NODES + 3];
+	struct epoll_event events[BED_NODES + 3];
 	while (!signal_asked()) {
 		int n = epoll_wait(s->poll, events, sizeof events / sizeof *events, -1);
 		for (int i = 0; i < n; i++)
@@ -207,7 +234,7 @@ static void loop(struct star *s)
 
 static void shape(struct star *s, uint64_t seed)
 {
-	struct topology *t = s->t;
+	struct bed *t = s->t;
 	uint64_t stream = 0;
 	for (size_t i = 0; i < t->n_nodes; i++) {
 		s->up[i] =
@@ -216,8 +243,10 @@ static void shape(struct star *s, uint64_t seed)
 			.way = &t->node[i].way, .down = true, .seed = seed, .stream = stream++};
 	}
 	for (size_t a = 0; a < t->n_sites; a++)
+		s->nat[a].address = htonl(0x0a4d0000u + BED_ROUTER + (uint32_t)a);
+	for (size_t a = 0; a < t->n_sites; a++)
 		for (size_t b = 0; b < t->n_sites; b++)
-			s->across[a][b] = (struct shaper){.way = topology_link(t, a, b),
+			s->across[a][b] = (struct shaper){.way = bed_link(t, a, b),
 				.down = a > b,
 				.seed = seed,
 				.stream = stream++};
@@ -238,7 +267,7 @@ static enum err open_all(struct star *s, const char *prefix, const char *control
 	enum err err = ERR_OK;
 	for (size_t i = 0; ok && !err && i < s->t->n_nodes; i++) {
 		char address[16];
-		topology_address(i, address);
+		bed_address(i, address);
 		err = netns_tun(prefix, s->t->node[i].name, address, &s->tun[i], why);
 		ok = err || watch(s, s->tun[i], i);
 	}
@@ -270,11 +299,11 @@ static void close_all(struct star *s)
 }
 
 enum err star_run(
-	struct topology *t, const char *prefix, uint64_t seed, const char *control, struct why *why)
+	struct bed *t, const char *prefix, uint64_t seed, const char *control, struct why *why)
 {
 	struct star *s = alloc_must_zero(1, sizeof *s);
 	*s = (struct star){.t = t, .poll = -1, .timer = -1, .control = -1, .armed_ns = UINT64_MAX};
-	for (size_t i = 0; i < TOPOLOGY_NODES; i++)
+	for (size_t i = 0; i < BED_NODES; i++)
 		s->tun[i] = -1;
 	shape(s, seed);
 	/* Ahead of those who compute on the same cores, else their time slices are the bed's

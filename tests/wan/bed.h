@@ -5,6 +5,8 @@
  *     node NAME SITE up=20 down=100          the access link of a node, up is away from the node
  *     link SITE SITE rate=200 delay=10       between two sites, or, with the same site twice,
  * inside one
+ *     nat SITE                               its nodes are behind a home router (nat.h): they reach
+ * all, and nobody reaches them but who is at their site
  *
  * Both take the keys
  *
@@ -19,58 +21,60 @@
  * something there).  A node "coordinator" must be there, and a link for every two nodes.  The n-th
  * node has the address 10.77.0.n.
  */
-#ifndef TESTS_WAN_TOPOLOGY_H
-#define TESTS_WAN_TOPOLOGY_H
+#ifndef TESTS_WAN_BED_H
+#define TESTS_WAN_BED_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
 
-#define TOPOLOGY_NODES 64
-#define TOPOLOGY_SITES 16
-#define TOPOLOGY_NAME 16
+#define BED_NODES 64
+#define BED_SITES 16
+#define BED_NAME 16
 
 /* One link in both directions, in the file's units. */
-struct topology_way {
+struct bed_way {
 	double up, down, delay, jitter, loss, queue, speed;
 	bool cut;   /* nothing passes */
 	bool given; /* there is a line for it */
 };
 
-struct topology_node {
-	char name[TOPOLOGY_NAME];
+struct bed_node {
+	char name[BED_NAME];
 	size_t site;
-	struct topology_way way;
+	struct bed_way way;
 };
 
-struct topology {
-	struct topology_node node[TOPOLOGY_NODES];
-	char site[TOPOLOGY_SITES][TOPOLOGY_NAME];
+struct bed {
+	struct bed_node node[BED_NODES];
+	char site[BED_SITES][BED_NAME];
+	bool nat[BED_SITES];
 	size_t n_nodes, n_sites;
 	/* [a][b] with a <= b; up is from a to b, whichever way round the file says it. */
-	struct topology_way link[TOPOLOGY_SITES][TOPOLOGY_SITES];
+	struct bed_way link[BED_SITES][BED_SITES];
 };
 
 /* ERR_syntax and the others name the file and the line. */
-enum err topology_read(const char *path, struct topology *out, struct why *why) MUST_CHECK;
+enum err bed_read(const char *path, struct bed *out, struct why *why) MUST_CHECK;
 /* One line changes a bed that runs; what is not named stays:
  *     node NAME KEY=VALUE...    link SITE SITE KEY=VALUE...
  *     cut NODE                  cut SITE SITE                   heal (the same)
  * After a failure nothing has changed. */
-enum err topology_change(struct topology *t, const char *line, struct why *why) MUST_CHECK;
+enum err bed_change(struct bed *t, const char *line, struct why *why) MUST_CHECK;
 
 /* The link between two sites, in the order of its up. */
-struct topology_way *topology_link(struct topology *t, size_t a, size_t b);
+struct bed_way *bed_link(struct bed *t, size_t a, size_t b);
 /* The index of a node, or n_nodes. */
-size_t topology_find(const struct topology *t, const char *node);
-void topology_address(size_t node, char out[static 16]); /* "10.77.0.1" for node 0 */
+size_t bed_find(const struct bed *t, const char *node);
+void bed_address(size_t node, char out[static 16]); /* "10.77.0.1" for node 0 */
+#define BED_ROUTER 200u /* 10.77.0.200 is the router of the first site */
 
 /* What a bed promises between two nodes when nothing else is sent. */
-struct topology_path {
+struct bed_path {
 	double up, down;      /* Mbit/s, 0: no limit; up is away from the first node */
 	double delay, jitter; /* ms one way */
 	double loss;          /* one way */
 };
-struct topology_path topology_path(const struct topology *t, size_t from, size_t to);
+struct bed_path bed_path(const struct bed *t, size_t from, size_t to);
 
 #endif

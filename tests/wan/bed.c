@@ -1,4 +1,4 @@
-#include "tests/wan/topology.h"
+#include "tests/wan/bed.h"
 #include "base/file.h"
 #include "base/text.h"
 #include <stdio.h>
@@ -32,10 +32,10 @@ static enum err split(char *line, struct words *out, struct why *why)
 static enum err name_check(const char *what, const char *name, struct why *why)
 {
 	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
-	if (!n || name[n] || n >= TOPOLOGY_NAME)
+	if (!n || name[n] || n >= BED_NAME)
 		return err_why(why, ERR_syntax,
 			"\"%.40s\" is no name of a %s: up to %d of a-z, 0-9 and -", name, what,
-			TOPOLOGY_NAME - 1);
+			BED_NAME - 1);
 	return ERR_OK;
 }
 
@@ -47,7 +47,7 @@ static const struct key {
 	double least, most;
 	bool node_only;
 } keys[] = {
-#define AT(member) offsetof(struct topology_way, member)
+#define AT(member) offsetof(struct bed_way, member)
 	{"up", AT(up), AT(up), 0, 100000, false},
 	{"down", AT(down), AT(down), 0, 100000, false},
 	{"rate", AT(up), AT(down), 0, 100000, false},
@@ -60,7 +60,7 @@ static const struct key {
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
 
-static enum err key_set(struct topology_way *way, char *word, bool node, struct why *why)
+static enum err key_set(struct bed_way *way, char *word, bool node, struct why *why)
 {
 	const char *names[N_KEYS];
 	char *equals = strchr(word, '=');
@@ -91,7 +91,7 @@ static enum err key_set(struct topology_way *way, char *word, bool node, struct 
 }
 
 static enum err keys_set(
-	struct topology_way *way, const struct words *w, size_t from, bool node, struct why *why)
+	struct bed_way *way, const struct words *w, size_t from, bool node, struct why *why)
 {
 	enum err err = ERR_OK;
 	for (size_t i = from; !err && i < w->n; i++)
@@ -101,7 +101,7 @@ static enum err keys_set(
 
 /* ---- names */
 
-size_t topology_find(const struct topology *t, const char *node)
+size_t bed_find(const struct bed *t, const char *node)
 {
 	size_t i = 0;
 	while (i < t->n_nodes && strcmp(t->node[i].name, node) != 0)
@@ -109,7 +109,7 @@ size_t topology_find(const struct topology *t, const char *node)
 	return i;
 }
 
-static size_t site_find(const struct topology *t, const char *site)
+static size_t site_find(const struct bed *t, const char *site)
 {
 	size_t i = 0;
 	while (i < t->n_sites && strcmp(t->site[i], site) != 0)
@@ -117,15 +117,15 @@ static size_t site_find(const struct topology *t, const char *site)
 	return i;
 }
 
-static enum err node_named(struct topology *t, const char *name, size_t *out, struct why *why)
+static enum err node_named(struct bed *t, const char *name, size_t *out, struct why *why)
 {
-	*out = topology_find(t, name);
+	*out = bed_find(t, name);
 	if (*out == t->n_nodes)
 		return err_why(why, ERR_missing, "there is no node \"%.40s\"", name);
 	return ERR_OK;
 }
 
-static enum err link_named(struct topology *t, char *const site[2], struct topology_way **out,
+static enum err link_named(struct bed *t, char *const site[2], struct bed_way **out,
 	bool *turned, struct why *why)
 {
 	size_t at[2];
@@ -137,23 +137,23 @@ static enum err link_named(struct topology *t, char *const site[2], struct topol
 				site[i]);
 	}
 	*turned = at[0] > at[1];
-	*out = topology_link(t, at[0], at[1]);
+	*out = bed_link(t, at[0], at[1]);
 	return ERR_OK;
 }
 
-struct topology_way *topology_link(struct topology *t, size_t a, size_t b)
+struct bed_way *bed_link(struct bed *t, size_t a, size_t b)
 {
 	return a <= b ? &t->link[a][b] : &t->link[b][a];
 }
 
-void topology_address(size_t node, char out[static 16])
+void bed_address(size_t node, char out[static 16])
 {
 	snprintf(out, 16, "10.77.0.%u", (unsigned)(node + 1) & 0xff);
 }
 
 /* ---- lines */
 
-static enum err add_node(struct topology *t, const struct words *w, struct why *why)
+static enum err add_node(struct bed *t, const struct words *w, struct why *why)
 {
 	if (w->n < 3)
 		return err_why(
@@ -163,32 +163,32 @@ static enum err add_node(struct topology *t, const struct words *w, struct why *
 		err = name_check("site", w->word[2], why);
 	if (err)
 		return err;
-	if (topology_find(t, w->word[1]) < t->n_nodes)
+	if (bed_find(t, w->word[1]) < t->n_nodes)
 		return err_why(why, ERR_exists, "a second node \"%s\"", w->word[1]);
-	if (t->n_nodes == TOPOLOGY_NODES)
-		return err_why(why, ERR_toobig, "more than %d nodes", TOPOLOGY_NODES);
+	if (t->n_nodes == BED_NODES)
+		return err_why(why, ERR_toobig, "more than %d nodes", BED_NODES);
 	size_t site = site_find(t, w->word[2]);
-	if (site == TOPOLOGY_SITES)
-		return err_why(why, ERR_toobig, "more than %d sites", TOPOLOGY_SITES);
+	if (site == BED_SITES)
+		return err_why(why, ERR_toobig, "more than %d sites", BED_SITES);
 	if (site == t->n_sites)
 		memcpy(t->site[t->n_sites++], w->word[2], strlen(w->word[2]) + 1);
-	struct topology_node *node = &t->node[t->n_nodes++];
+	struct bed_node *node = &t->node[t->n_nodes++];
 	memcpy(node->name, w->word[1], strlen(w->word[1]) + 1);
 	node->site = site;
-	node->way = (struct topology_way){.queue = QUEUE_MS, .speed = 1, .given = true};
+	node->way = (struct bed_way){.queue = QUEUE_MS, .speed = 1, .given = true};
 	return keys_set(&node->way, w, 3, true, why);
 }
 
-static void turn(struct topology_way *way)
+static void turn(struct bed_way *way)
 {
 	double up = way->up;
 	way->up = way->down;
 	way->down = up;
 }
 
-static enum err set_link(struct topology *t, const struct words *w, bool add, struct why *why)
+static enum err set_link(struct bed *t, const struct words *w, bool add, struct why *why)
 {
-	struct topology_way *way;
+	struct bed_way *way;
 	bool turned;
 	if (w->n < 3)
 		return err_why(why, ERR_syntax, "a link has two sites: link SITE SITE delay=10");
@@ -199,7 +199,7 @@ static enum err set_link(struct topology *t, const struct words *w, bool add, st
 		return err_why(why, ERR_exists, "a second link between \"%s\" and \"%s\"",
 			w->word[1], w->word[2]);
 	if (add)
-		*way = (struct topology_way){.queue = QUEUE_MS, .given = true};
+		*way = (struct bed_way){.queue = QUEUE_MS, .given = true};
 	if (turned)
 		turn(way);
 	err = keys_set(way, w, 3, false, why);
@@ -208,10 +208,10 @@ static enum err set_link(struct topology *t, const struct words *w, bool add, st
 	return err;
 }
 
-static enum err cut_or_heal(struct topology *t, const struct words *w, struct why *why)
+static enum err cut_or_heal(struct bed *t, const struct words *w, struct why *why)
 {
 	bool cut = strcmp(w->word[0], "cut") == 0, turned;
-	struct topology_way *way = NULL;
+	struct bed_way *way = NULL;
 	size_t node;
 	enum err err = ERR_OK;
 	if (w->n == 2) {
@@ -227,7 +227,7 @@ static enum err cut_or_heal(struct topology *t, const struct words *w, struct wh
 	return err;
 }
 
-static enum err change(struct topology *t, const struct words *w, struct why *why)
+static enum err change(struct bed *t, const struct words *w, struct why *why)
 {
 	const char *what = w->n ? w->word[0] : "";
 	if (strcmp(what, "cut") == 0 || strcmp(what, "heal") == 0)
@@ -244,11 +244,11 @@ static enum err change(struct topology *t, const struct words *w, struct why *wh
 	return err ? err : keys_set(&t->node[node].way, w, 2, true, why);
 }
 
-enum err topology_change(struct topology *t, const char *line, struct why *why)
+enum err bed_change(struct bed *t, const char *line, struct why *why)
 {
 	char text[512];
 	struct words w;
-	struct topology changed = *t;
+	struct bed changed = *t;
 	if ((size_t)snprintf(text, sizeof text, "%s", line) >= sizeof text)
 		return err_why(why, ERR_toobig, "the line is too long");
 	enum err err = split(text, &w, why);
@@ -261,7 +261,19 @@ enum err topology_change(struct topology *t, const char *line, struct why *why)
 
 /* ---- the file */
 
-static enum err add_line(struct topology *t, char *line, struct why *why)
+static enum err add_nat(struct bed *t, const struct words *w, struct why *why)
+{
+	if (w->n != 2)
+		return err_why(why, ERR_syntax, "a router has a site: nat SITE");
+	const size_t site = site_find(t, w->word[1]);
+	if (site == t->n_sites)
+		return err_why(why, ERR_missing,
+			"no node is at a site \"%.40s\" (nodes come before routers)", w->word[1]);
+	t->nat[site] = true;
+	return ERR_OK;
+}
+
+static enum err add_line(struct bed *t, char *line, struct why *why)
 {
 	struct words w;
 	enum err err = split(line, &w, why);
@@ -271,18 +283,20 @@ static enum err add_line(struct topology *t, char *line, struct why *why)
 		return add_node(t, &w, why);
 	if (strcmp(w.word[0], "link") == 0)
 		return set_link(t, &w, true, why);
+	if (strcmp(w.word[0], "nat") == 0)
+		return add_nat(t, &w, why);
 	return err_why(
-		why, ERR_syntax, "a line begins with node or link, not with \"%.40s\"", w.word[0]);
+		why, ERR_syntax, "a line begins with node, link or nat, not with \"%.40s\"", w.word[0]);
 }
 
-static enum err check_whole(struct topology *t, struct why *why)
+static enum err check_whole(struct bed *t, struct why *why)
 {
-	if (topology_find(t, "coordinator") == t->n_nodes)
+	if (bed_find(t, "coordinator") == t->n_nodes)
 		return err_why(why, ERR_missing,
 			"there is no node \"coordinator\": add node coordinator SITE");
 	for (size_t a = 0; a < t->n_nodes; a++)
 		for (size_t b = a + 1; b < t->n_nodes; b++)
-			if (!topology_link(t, t->node[a].site, t->node[b].site)->given)
+			if (!bed_link(t, t->node[a].site, t->node[b].site)->given)
 				return err_why(why, ERR_missing,
 					"nodes %s and %s have no link: add link %s %s",
 					t->node[a].name, t->node[b].name, t->site[t->node[a].site],
@@ -290,7 +304,7 @@ static enum err check_whole(struct topology *t, struct why *why)
 	return ERR_OK;
 }
 
-enum err topology_read(const char *path, struct topology *out, struct why *why)
+enum err bed_read(const char *path, struct bed *out, struct why *why)
 {
 	uint8_t *bytes;
 	size_t n, number = 0;
@@ -318,14 +332,14 @@ static double narrowest(double a, double b)
 	return a > 0 && (b <= 0 || a < b) ? a : b;
 }
 
-struct topology_path topology_path(const struct topology *t, size_t from, size_t to)
+struct bed_path bed_path(const struct bed *t, size_t from, size_t to)
 {
-	const struct topology_node *a = &t->node[from], *b = &t->node[to];
+	const struct bed_node *a = &t->node[from], *b = &t->node[to];
 	bool turned = a->site > b->site;
-	const struct topology_way *l =
+	const struct bed_way *l =
 		turned ? &t->link[b->site][a->site] : &t->link[a->site][b->site];
 	double there = turned ? l->down : l->up, back = turned ? l->up : l->down;
-	return (struct topology_path){
+	return (struct bed_path){
 		.up = narrowest(narrowest(a->way.up, there), b->way.down),
 		.down = narrowest(narrowest(b->way.up, back), a->way.down),
 		.delay = a->way.delay + l->delay + b->way.delay,
