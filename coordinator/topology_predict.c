@@ -42,6 +42,8 @@ struct phases {
 	double through_peers;                  /* bytes of updates that members make */
 	double largest;                        /* of these, one */
 	struct lines lines;
+	double near[TOPOLOGY_PLACES]; /* bytes of updates that are made in a local network */
+	double near_s;                /* the longest of a phase inside one */
 	double fluid[3];
 };
 
@@ -63,6 +65,8 @@ static void share_out(struct phases *p)
 		if (a != w->n) {
 			p->through_peers += in->shards[s].update;
 			p->largest = fmax(p->largest, in->shards[s].update);
+			if (w->lan[w->cluster[a]] > 0)
+				p->near[w->cluster[a]] += in->shards[s].update;
 		}
 	}
 	p->n_who = topology_predict_aggregators(w, p->c, p->who);
@@ -84,10 +88,18 @@ static void count_direct(struct phases *p)
 	p->direct[w->n_clusters] = 1; /* the coordinator takes every update */
 }
 
+/* What a member exchanges inside its own local network. */
+static void near_by(struct phases *p, uint32_t node, double bytes)
+{
+	const uint32_t b = p->w->cluster[node];
+	p->near_s = fmax(p->near_s, bytes / p->w->lan[b]);
+}
+
 static double slowest(struct phases *p, const double *sends, const double *takes)
 {
 	const struct topology_world *w = p->w;
-	double most = 0;
+	double most = p->near_s;
+	p->near_s = 0;
 	for (uint32_t i = 0; i <= w->n; i++)
 		most = fmax(most, fmax(sends[i] / w->up[i], takes[i] / w->down[i]));
 	for (uint32_t a = 0; a <= w->n_clusters; a++)
@@ -123,6 +135,19 @@ static void bundles_out(struct phases *p, uint32_t a)
 			p->lines.load[from][b] += each * w->size[b];
 }
 
+static void near_by_if(struct phases *p, uint32_t node, double bytes)
+{
+	if (p->w->lan[p->w->cluster[node]] > 0)
+		near_by(p, node, bytes);
+}
+
+/* Told by its cluster's relay. */
+static bool is_relayed(const struct phases *p, uint32_t node)
+{
+	const uint32_t relay = p->c->relay[p->w->cluster[node]];
+	return relay != TOPOLOGY_NONE && relay != node && p->w->gets_c[node] <= 0;
+}
+
 /* What members made: to each other, and to the coordinator. */
 static void updates_out(struct phases *p, double *sends, double *takes)
 {
@@ -131,20 +156,33 @@ static void updates_out(struct phases *p, double *sends, double *takes)
 	memset(&p->lines, 0, sizeof p->lines);
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		direct += p->direct[b];
-	for (uint32_t i = 0; i < w->n; i++)
-		takes[i] = p->through_peers - w->gets_u[i];
+	for (uint32_t i = 0; i < w->n; i++) {
+		const uint32_t b = w->cluster[i];
+		const bool lan = w->lan[b] > 0;
+		if (is_relayed(p, i) && lan) {
+			near_by(p, i, p->through_peers);
+			continue;
+		}
+		takes[i] = p->through_peers - (lan ? p->near[b] : w->gets_u[i]);
+		if (lan)
+			near_by(p, i, p->near[b] - w->gets_u[i]);
+	}
 	takes[w->n] = p->through_peers;
 	for (uint32_t k = 0; k < p->n_who; k++) {
 		/* To all of those but itself, and to the coordinator. */
 		const uint32_t a = p->who[k], from = w->cluster[a];
-		sends[a] = w->gets_u[a] * direct + w->gets_b[a];
+		const uint32_t near = w->lan[from] > 0 ? p->direct[from] - 1 : 0;
+		sends[a] = w->gets_u[a] * (direct - near) + w->gets_b[a];
+		near_by_if(p, a, w->gets_u[a] * near);
 		for (uint32_t b = 0; b <= w->n_clusters; b++)
 			if (b != from)
 				p->lines.load[from][b] += w->gets_u[a] * p->direct[b];
 		bundles_out(p, a);
 	}
 	for (uint32_t b = 0; b < w->n_clusters; b++)
-		if (p->relayed[b])
+		if (p->relayed[b] && w->lan[b] > 0)
+			near_by(p, p->c->relay[b], p->through_peers * p->relayed[b]);
+		else if (p->relayed[b])
 			sends[p->c->relay[b]] += p->through_peers * p->relayed[b];
 	p->fluid[1] = slowest(p, sends, takes);
 }
@@ -171,7 +209,8 @@ static double relay_s(const struct phases *p)
 	double most = 0;
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		if (p->relayed[b])
-			most = fmax(most, p->largest * p->relayed[b] / w->up[p->c->relay[b]]);
+			most = fmax(most, p->largest * p->relayed[b] /
+						  (w->lan[b] > 0 ? w->lan[b] : w->up[p->c->relay[b]]));
 	return most;
 }
 

@@ -132,6 +132,18 @@ static void make_clusters(struct topology_world *w)
 	w->leader[w->n_clusters] = w->n;
 }
 
+static void find_lans(struct topology_world *w)
+{
+	double most[TOPOLOGY_PLACES] = {0};
+	for (uint32_t i = 0; i < w->n; i++) {
+		const uint32_t b = w->cluster[i];
+		const double rtt = i == w->leader[b] ? 0 : topology_world_rtt(w, i, w->leader[b]);
+		most[b] = fmax(most[b], rtt);
+	}
+	for (uint32_t b = 0; b < w->n_clusters; b++)
+		w->lan[b] = w->size[b] > 1 && most[b] > 0 && most[b] <= NEAR_S ? INFINITY : 0;
+}
+
 static void measure_ways(struct topology_world *w)
 {
 	for (uint32_t a = 0; a <= w->n_clusters; a++)
@@ -146,11 +158,14 @@ static void measure_ways(struct topology_world *w)
  * there together. */
 struct seen {
 	double one, sum;
+	double best; /* of those that were there together: the fastest, */
+	uint32_t n;  /* and how many */
 };
 
 struct flows {
 	struct seen *up, *down; /* by node */
-	struct seen line[TOPOLOGY_PLACES][TOPOLOGY_PLACES];
+	double *least_up, *least_down;
+	struct seen line[TOPOLOGY_PLACES][TOPOLOGY_PLACES], lan[TOPOLOGY_PLACES];
 	/* To the coordinator, and from it. */
 	double best_up, best_down, all_up, all_down;
 	uint32_t n_up, n_down;
@@ -179,6 +194,15 @@ static bool is_held(const struct topology_world *w, const struct flows *f, uint3
 	       f->all_down >= HELD_SHARE * w->in->up;
 }
 
+/* Several that came over one line together, about as fast: it held them, and what each member's own
+ * line carries is at least that. */
+static bool is_shared(const struct flows *f, uint32_t a, uint32_t b,
+	const struct topology_pair *p, double rate)
+{
+	const struct seen *l = &f->line[a][b];
+	return a != b && p->together && l->n > 1 && rate >= HELD_SHARE * l->best;
+}
+
 static void note_flow(const struct topology_world *w, struct flows *f, uint32_t from, uint32_t to,
 	const struct topology_pair *p, double rate)
 {
@@ -186,10 +210,19 @@ static void note_flow(const struct topology_world *w, struct flows *f, uint32_t 
 		return;
 	const uint32_t a = w->cluster[from], b = w->cluster[to];
 	const bool held = is_held(w, f, from, to, rate);
-	if (from == w->n || !held)
-		see(&f->up[from], rate, p->together);
-	if (to == w->n || !held)
-		see(&f->down[to], rate, p->together);
+	if (a == b && w->lan[a] > 0) {
+		see(&f->lan[a], rate, false);
+		return;
+	}
+	if (is_shared(f, a, b, p, rate)) {
+		f->least_up[from] += rate;
+		f->least_down[to] += rate;
+	} else {
+		if (from == w->n || !held)
+			see(&f->up[from], rate, p->together);
+		if (to == w->n || !held)
+			see(&f->down[to], rate, p->together);
+	}
 	if (a != b && !held)
 		see(&f->line[a][b], rate, p->together);
 }
@@ -214,7 +247,11 @@ static void each_flow(const struct topology_world *w, struct flows *f,
 static void note_best(const struct topology_world *w, struct flows *f, uint32_t from, uint32_t to,
 	const struct topology_pair *p, double rate)
 {
-	(void)p;
+	struct seen *line = &f->line[w->cluster[from]][w->cluster[to]];
+	if (rate > 0 && p->together && from != w->n && to != w->n) {
+		line->best = fmax(line->best, rate);
+		line->n++;
+	}
 	if (rate > 0 && to == w->n) {
 		f->best_up = fmax(f->best_up, rate);
 		f->all_up += rate;
@@ -233,23 +270,31 @@ static double capacity(const struct seen *s)
 	return most > 0 ? most : INFINITY;
 }
 
+/* Of a member: as it was seen where nothing else held it up, else at least what came over lines that
+ * did, and what the coordinator can.  False: it is a guess. */
+static bool own(const struct seen *s, double least, double guess, double *out)
+{
+	const double seen = fmax(s->one, s->sum);
+	*out = least > 0 || seen <= 0 ? fmax(guess, fmax(least, seen)) : seen;
+	return least <= 0 && seen > 0;
+}
+
 static void set_capacities(struct topology_world *w, const struct flows *f)
 {
 	const struct topology_in *in = w->in;
 	w->up[w->n] = in->up > 0 ? in->up : capacity(&f->up[w->n]);
 	w->down[w->n] = in->down > 0 ? in->down : capacity(&f->down[w->n]);
 	for (uint32_t i = 0; i < w->n; i++) {
-		w->up[i] = capacity(&f->up[i]);
-		w->down[i] = capacity(&f->down[i]);
-		w->guessed[i] = isinf(w->up[i]) || isinf(w->down[i]);
-		if (isinf(w->up[i]))
-			w->up[i] = w->down[w->n];
-		if (isinf(w->down[i]))
-			w->down[i] = w->up[w->n];
+		const bool up = own(&f->up[i], f->least_up[i], w->down[w->n], &w->up[i]),
+			   down = own(&f->down[i], f->least_down[i], w->up[w->n], &w->down[i]);
+		w->guessed[i] = !up || !down;
 	}
 	for (uint32_t a = 0; a <= w->n_clusters; a++)
 		for (uint32_t b = 0; b <= w->n_clusters; b++)
 			w->line[a][b] = a == b ? INFINITY : capacity(&f->line[a][b]);
+	for (uint32_t b = 0; b < w->n_clusters; b++)
+		if (w->lan[b] > 0)
+			w->lan[b] = capacity(&f->lan[b]);
 }
 
 static void find_capacities(struct topology_world *w)
@@ -257,11 +302,15 @@ static void find_capacities(struct topology_world *w)
 	struct flows *f = alloc_must_zero(1, sizeof *f);
 	f->up = alloc_must_zero(w->n + 1u, sizeof *f->up);
 	f->down = alloc_must_zero(w->n + 1u, sizeof *f->down);
+	f->least_up = alloc_must_zero(w->n + 1u, sizeof *f->least_up);
+	f->least_down = alloc_must_zero(w->n + 1u, sizeof *f->least_down);
 	each_flow(w, f, note_best);
 	each_flow(w, f, note_flow);
 	set_capacities(w, f);
 	free(f->up);
 	free(f->down);
+	free(f->least_up);
+	free(f->least_down);
 	free(f);
 }
 
@@ -287,6 +336,7 @@ void topology_world_init(struct topology_world *w, struct topology_in *in)
 	}
 	make_clusters(w);
 	measure_ways(w);
+	find_lans(w);
 	find_capacities(w);
 }
 

@@ -36,7 +36,7 @@
 #define PEERS 12
 #define STEP_S 0.5
 #define QUICK 0.05
-#define WARM 4 /* rounds in which links are made and measured */
+#define WARM 3 /* rounds in which links are made and measured */
 #define ROUNDS_MOST 8
 #define LIMIT_S 400.0
 #define LINE 1024
