@@ -92,8 +92,7 @@ static enum err verify_shard(const struct run *r, const struct store_snapshot *f
 	return err;
 }
 
-static enum err verify(
-	const struct run *r, uint64_t *from, uint64_t *elsewhere, struct why *why)
+static enum err verify(const struct run *r, uint64_t *from, uint64_t *elsewhere, struct why *why)
 {
 	struct store_snapshot oldest = {0};
 	struct ledger_head head = run_head(r);

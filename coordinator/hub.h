@@ -38,7 +38,7 @@ struct hub_member {
 	bool following; /* every record is sent to it: it is at the head or soon will be */
 	uint64_t heard_ns, nudged_ns;
 	uint64_t bytes_up, bytes_down, refusals; /* since this process began */
-	double rate; /* bytes/s of the last object to or from it; 0: not known */
+	double rate;           /* bytes/s of the last object to or from it; 0: not known */
 	uint64_t *pushed;      /* refs of records that are on the way; n_shards, 0: none */
 	struct hub_owed *owed; /* records on the way that it asked for */
 	uint32_t n_owed;
@@ -100,7 +100,7 @@ struct hub {
 	uint64_t start_ns, opened_s; /* opened_s: of the open round, wall clock */
 	uint64_t announced;          /* the open round, once it is on disk; 0: none */
 	uint32_t dropped;            /* out of the open round */
-	uint64_t withdrawn; /* contributions that were lost with their aggregator, ever */
+	uint64_t withdrawn;          /* contributions that were lost with their aggregator, ever */
 	uint64_t contributed;        /* bytes of contributions to the open round, wherever */
 	uint64_t bytes_up;           /* of objects that came here in it */
 	uint32_t validator; /* member asked for the loss of the state before the open round */

@@ -21,7 +21,8 @@
 #define KNOWN_ENOUGH 24u /* members measured by one */
 #define BURST_GAP CLOCK_SECOND
 #define BURST_LEAST 16384u
-#define KEPT (600 * CLOCK_SECOND) /* a capacity seen in small rounds does not replace a larger one */
+#define KEPT \
+	(600 * CLOCK_SECOND) /* a capacity seen in small rounds does not replace a larger one */
 /* A way that changed by so much is another way. */
 #define MOVED_SHARE 0.5
 #define MOVED_US 10000u
@@ -91,7 +92,8 @@ void hub_distance_links(struct hub *h, uint32_t member, const struct link_event 
 	distance_settle(h->topology->distance, member);
 	if (!err)
 		return;
-	err_why(&why, err, "member %u tells ways of which one is no number, or none at all", member);
+	err_why(&why, err, "member %u tells ways of which one is no number, or none at all",
+		member);
 	hub_refuse(h, &r, &why);
 	hub_link_refusal(h, member, &r, why.code, why.text);
 }
@@ -173,7 +175,8 @@ void hub_distance_went(struct hub *h, uint32_t member, const struct link_event *
 }
 
 /* By the star all bytes go through here: then the newest counts. */
-static void renew(const struct hub_topology *t, double rate, uint64_t now, double *kept, uint64_t *at)
+static void renew(
+	const struct hub_topology *t, double rate, uint64_t now, double *kept, uint64_t *at)
 {
 	const bool full = !t->planned || t->plan.star;
 	if (rate <= 0 || (!full && rate < *kept && now < *at + KEPT))
@@ -210,9 +213,9 @@ static void ask(struct hub *h, uint32_t member, const uint32_t *targets, uint32_
 	shoal_header header = {.which_body = MSG_probe};
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < n; i++)
-		json_array_append_new(list,
-			json_pack("{s:I, s:s}", "member", (json_int_t)targets[i], "address",
-				h->members[targets[i]].address));
+		json_array_append_new(
+			list, json_pack("{s:I, s:s}", "member", (json_int_t)targets[i], "address",
+				      h->members[targets[i]].address));
 	char *text = json_canonical(list);
 	json_decref(list);
 	struct shared *bytes = shared_copy(text, strlen(text));
@@ -253,7 +256,8 @@ static bool may_listen(const struct hub *h, uint32_t member)
 	return listens(h, member) && (w->reached_ns || w->checks < CHECKS);
 }
 
-/* Listening members whose way from this one is not known, or not any more; *known: of the others. */
+/* Listening members whose way from this one is not known, or not any more; *known: of the others.
+ */
 static struct target *find_targets(
 	const struct hub *h, uint32_t member, uint64_t now, uint32_t *n, uint32_t *known)
 {

@@ -10,8 +10,7 @@
 #include "coordinator/hub.h"
 
 void hub_distance_linked(struct hub *h, uint32_t member, uint64_t now); /* said hello */
-void hub_distance_links(
-	struct hub *h, uint32_t member, const struct link_event *e, uint64_t now);
+void hub_distance_links(struct hub *h, uint32_t member, const struct link_event *e, uint64_t now);
 void hub_distance_beat(struct hub *h, uint32_t member, const shoal_heartbeat *b, uint64_t now);
 /* An object has come from a member, or has reached it: its bytes, and how long it took. */
 void hub_distance_came(struct hub *h, uint32_t member, const struct link_event *e, uint64_t now);

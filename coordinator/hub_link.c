@@ -173,10 +173,8 @@ void hub_link_entry(struct hub *h, uint32_t number, const struct ledger_entry *e
 	buf_put_u32(&meta, e->shard);
 	uint8_t *bytes = buf_steal(&b, &n);
 	struct shared *shared = shared_new(bytes, n);
-	const struct link_object o = {.kind = OBJECT_entry,
-		.bytes = shared,
-		.meta = meta.data,
-		.meta_len = meta.len};
+	const struct link_object o = {
+		.kind = OBJECT_entry, .bytes = shared, .meta = meta.data, .meta_len = meta.len};
 	(void)link_push(h->link, key_of(h, number), &o);
 	shared_drop(shared);
 	buf_release(&meta);

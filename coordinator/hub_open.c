@@ -166,8 +166,8 @@ static enum err open_link(struct hub *h, struct why *why)
 	c.receive_most = h->config.memory;
 	c.messages_per_s = MESSAGES_PER_S;
 	c.messages_burst = MESSAGES_BURST;
-	const uint64_t update = h->config.memory < largest_update(h) ? h->config.memory
-								     : largest_update(h);
+	const uint64_t update =
+		h->config.memory < largest_update(h) ? h->config.memory : largest_update(h);
 	c.kinds[0] = (struct transfer_kind){OBJECT_contribution, most};
 	c.kinds[1] = (struct transfer_kind){OBJECT_update, update};
 	c.kinds[2] = (struct transfer_kind){OBJECT_bundle, update};

@@ -54,8 +54,7 @@ static void collect_members(const struct hub *h, uint64_t now, struct topology_i
 		if (!h->members[i].linked || !m || !m->assigned)
 			continue;
 		const struct distance_place place = distance_place(t->distance, i);
-		const struct topology_node *was =
-			t->planned ? topology_node(&t->plan, i) : NULL;
+		const struct topology_node *was = t->planned ? topology_node(&t->plan, i) : NULL;
 		struct topology_member *to = &in->members[in->n_members++];
 		*to = (struct topology_member){.number = i,
 			.reachable = is_reachable(h, i, now),
@@ -113,8 +112,7 @@ static void collect_pairs(const struct hub *h, uint64_t now, struct topology_in 
 {
 	uint32_t each = in->n_members ? PAIRS_ALL / in->n_members : 0;
 	each = each < PAIRS_LEAST ? PAIRS_LEAST : each;
-	in->pairs = alloc_must_zero(
-		(size_t)in->n_members * DISTANCE_PAIRS + 1u, sizeof *in->pairs);
+	in->pairs = alloc_must_zero((size_t)in->n_members * DISTANCE_PAIRS + 1u, sizeof *in->pairs);
 	for (uint32_t i = 0; i < in->n_members; i++) {
 		struct topology_pair kept[DISTANCE_PAIRS];
 		const uint32_t n = collect_of(h, in, in->members[i].number, now, kept);
@@ -133,18 +131,15 @@ static void collect_shards(const struct hub *h, struct topology_in *in)
 	for (uint32_t s = 0; s < in->n_shards; s++) {
 		if (turns_has(&h->run.spec->round, round, s))
 			in->shards[s] = t->shards[s];
-		in->shards[s].before =
-			t->planned ? t->plan.aggregator[s] : TOPOLOGY_COORDINATOR;
+		in->shards[s].before = t->planned ? t->plan.aggregator[s] : TOPOLOGY_COORDINATOR;
 	}
 }
 
 static struct topology_in collect(const struct hub *h, uint64_t now)
 {
 	const struct hub_topology *t = h->topology;
-	struct topology_in in = {.mode = h->config.plan,
-		.up = t->up,
-		.down = t->down,
-		.slower = t->slower};
+	struct topology_in in = {
+		.mode = h->config.plan, .up = t->up, .down = t->down, .slower = t->slower};
 	memcpy(&in.seed, h->run.spec->id.b, sizeof in.seed);
 	in.seed &= INT64_MAX;
 	collect_members(h, now, &in);
@@ -195,8 +190,7 @@ void hub_topology_closed(struct hub *h, const struct desk_close *c)
 	for (uint32_t s = 0; s < c->n_shards; s++) {
 		if (!c->counts[s])
 			continue;
-		const double one =
-			(double)h->contributed * (double)h->run.files.n[s] / values;
+		const double one = (double)h->contributed * (double)h->run.files.n[s] / values;
 		const bool merged = c->out[s].entry.kind == UPDATE_merged;
 		t->aggregated += t->aggregator[s] != MEMBERS_NONE;
 		t->shards[s] = (struct topology_shard){.contribution = one,
@@ -227,8 +221,7 @@ void hub_topology_open(struct hub *h, uint64_t now)
 		t->plan.reason);
 }
 
-static uint8_t name_peer(
-	const struct hub *h, uint32_t member, struct plan_peer *list, uint32_t *n)
+static uint8_t name_peer(const struct hub *h, uint32_t member, struct plan_peer *list, uint32_t *n)
 {
 	uint32_t i = 0;
 	while (i < *n && list[i].member != member)
@@ -247,10 +240,10 @@ void hub_topology_fill(struct hub *h, uint32_t member, struct plan *p)
 {
 	struct hub_topology *t = h->topology;
 	const struct topology_node *node = t->planned ? topology_node(&t->plan, member) : NULL;
-	const uint32_t relay = node && node->relay != TOPOLOGY_COORDINATOR &&
-					       h->members[node->relay].linked
-				       ? node->relay
-				       : MEMBERS_NONE;
+	const uint32_t relay =
+		node && node->relay != TOPOLOGY_COORDINATOR && h->members[node->relay].linked
+			? node->relay
+			: MEMBERS_NONE;
 	plan_star(p);
 	for (uint32_t i = 0; i < h->run.files.n_shards; i++) {
 		const uint32_t a = t->aggregator[i];
@@ -310,7 +303,8 @@ static json_t *rounds_json(const struct hub_topology *t)
 	json_t *list = json_array();
 	for (uint32_t i = t->n_rounds - n; i < t->n_rounds; i++) {
 		const struct hub_completed *c = &t->rounds[i % HUB_TOPOLOGY_ROUNDS];
-		json_t *doc = json_pack("{s:I, s:b}", "round", (json_int_t)c->round, "star", c->star);
+		json_t *doc =
+			json_pack("{s:I, s:b}", "round", (json_int_t)c->round, "star", c->star);
 		json_object_set_new(doc, "predicted_s", json_real(c->predicted_s));
 		json_object_set_new(doc, "measured_s",
 			c->measured_s > 0 ? json_real(c->measured_s) : json_null());

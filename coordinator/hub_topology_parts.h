@@ -19,11 +19,11 @@ struct hub_bursts {
 
 struct hub_way {
 	bool follows, banned;
-	uint64_t distrust_ns;            /* not named until then */
-	uint64_t reached_ns;             /* when somebody connected to its address; 0: never */
-	uint64_t probe_ns, check_ns;     /* when it measures others, and others its address */
-	uint64_t moved_ns;               /* what was measured before does not hold any more */
-	uint32_t turns, checks;          /* how often it was asked, and its address in vain */
+	uint64_t distrust_ns;        /* not named until then */
+	uint64_t reached_ns;         /* when somebody connected to its address; 0: never */
+	uint64_t probe_ns, check_ns; /* when it measures others, and others its address */
+	uint64_t moved_ns;           /* what was measured before does not hold any more */
+	uint32_t turns, checks;      /* how often it was asked, and its address in vain */
 	uint32_t rtt_us[HUB_TOPOLOGY_RTTS], n_rtt, probed_us;
 	struct hub_bursts came, went;
 	/* hub_completion.c, of the open round or the one before */
@@ -53,8 +53,8 @@ struct hub_topology {
 	bool planned;
 	struct topology_shard shards[GRAPH_SHARDS_MAX]; /* bytes as last seen */
 	struct hub_bursts came, went;                   /* of all members together */
-	double up, down;                                /* of the coordinator, bytes/s; 0: not known */
-	uint64_t up_ns, down_ns;                        /* when that was */
+	double up, down;         /* of the coordinator, bytes/s; 0: not known */
+	uint64_t up_ns, down_ns; /* when that was */
 	struct topology_slower slower;
 	struct hub_completion completion;
 	struct hub_completed rounds[HUB_TOPOLOGY_ROUNDS];

@@ -7,8 +7,8 @@ void store_input_add(struct store *s, uint64_t sequence, const struct hash *blob
 
 enum err store_input_count(struct store *s, uint64_t sequence, uint64_t *n, struct why *why)
 {
-	struct store_sql q = store_sql_query(
-		s, "SELECT COUNT(*) FROM input WHERE sequence = ?", "n", sequence);
+	struct store_sql q =
+		store_sql_query(s, "SELECT COUNT(*) FROM input WHERE sequence = ?", "n", sequence);
 	*n = store_sql_next(&q) ? store_sql_u64(&q, 0) : 0;
 	return store_sql_end(&q, why);
 }

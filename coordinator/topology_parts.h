@@ -19,10 +19,10 @@ struct topology_world {
 	uint32_t size[TOPOLOGY_PLACES];                /* members in it */
 	double line[TOPOLOGY_PLACES][TOPOLOGY_PLACES]; /* bytes/s from one to another */
 	double rtt[TOPOLOGY_PLACES][TOPOLOGY_PLACES];  /* seconds; 0: not known */
-	/* Bytes/s of a member to others of its cluster, where that is one local network; 0: where it
-	 * is not, and all goes over the access lines. */
+	/* Bytes/s of a member to others of its cluster, where that is one local network; 0: where
+	 * it is not, and all goes over the access lines. */
 	double lan[TOPOLOGY_PLACES];
-	double contributions, updates;                 /* bytes, of all shards */
+	double contributions, updates; /* bytes, of all shards */
 	/* Scratch of predictions: by node. */
 	double *sends, *takes, *gets_c, *gets_u, *gets_b, *out_sends, *out_takes;
 };

@@ -209,8 +209,9 @@ static double relay_s(const struct phases *p)
 	double most = 0;
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		if (p->relayed[b])
-			most = fmax(most, p->largest * p->relayed[b] /
-						  (w->lan[b] > 0 ? w->lan[b] : w->up[p->c->relay[b]]));
+			most = fmax(
+				most, p->largest * p->relayed[b] /
+					      (w->lan[b] > 0 ? w->lan[b] : w->up[p->c->relay[b]]));
 	return most;
 }
 

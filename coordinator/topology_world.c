@@ -196,8 +196,8 @@ static bool is_held(const struct topology_world *w, const struct flows *f, uint3
 
 /* Several that came over one line together, about as fast: it held them, and what each member's own
  * line carries is at least that. */
-static bool is_shared(const struct flows *f, uint32_t a, uint32_t b,
-	const struct topology_pair *p, double rate)
+static bool is_shared(
+	const struct flows *f, uint32_t a, uint32_t b, const struct topology_pair *p, double rate)
 {
 	const struct seen *l = &f->line[a][b];
 	return a != b && p->together && l->n > 1 && rate >= HELD_SHARE * l->best;
@@ -270,8 +270,8 @@ static double capacity(const struct seen *s)
 	return most > 0 ? most : INFINITY;
 }
 
-/* Of a member: as it was seen where nothing else held it up, else at least what came over lines that
- * did, and what the coordinator can.  False: it is a guess. */
+/* Of a member: as it was seen where nothing else held it up, else at least what came over lines
+ * that did, and what the coordinator can.  False: it is a guess. */
 static bool own(const struct seen *s, double least, double guess, double *out)
 {
 	const double seen = fmax(s->one, s->sum);

@@ -88,8 +88,8 @@ static enum err open_entry(
 	return err;
 }
 
-/* That the update is what the entry lists is enough: the entry counts only as one of a signed chain,
- * and who applies the record verifies the rest, as of any other record. */
+/* That the update is what the entry lists is enough: the entry counts only as one of a signed
+ * chain, and who applies the record verifies the rest, as of any other record. */
 static enum err compose(struct aggregate_job *job, const struct ledger_entry *e,
 	struct aggregate_result *r, struct why *why)
 {

@@ -12,8 +12,8 @@
 #define PROBE_EVERY (1200 * CLOCK_MS)     /* each by a new echo */
 #define PROBE_PATIENCE (8 * CLOCK_SECOND) /* who is not reached by then is not */
 #define REACHED_WITHIN (30 * CLOCK_SECOND)
-#define LINKS_EVERY (5 * CLOCK_SECOND)    /* between two tellings */
-#define LINKS_AGAIN (60 * CLOCK_SECOND)   /* of what has not changed */
+#define LINKS_EVERY (5 * CLOCK_SECOND)  /* between two tellings */
+#define LINKS_AGAIN (60 * CLOCK_SECOND) /* of what has not changed */
 #define PROBES_MOST 64u
 #define LINK_ITEM 24u /* bytes in links */
 #define LINK_REACHED 1u

@@ -134,7 +134,8 @@ static double quantile_ms(double q)
 static void serve(void)
 {
 	static const char *const changes[] = {"model.layers=1", "model.width=32", "model.heads=2",
-		"model.context=32", "train.seq=32", "round.peers_min=16384", NULL};
+		"model.context=32", "model.shards=1", "train.seq=32", "round.peers_min=16384",
+		NULL};
 	const char *folder = help_bed_path(NAME, "");
 	if (!help_bench_works((const char *const[]){"rm", "-rf", folder, NULL}) ||
 		mkdir(folder, 0755))
@@ -235,15 +236,14 @@ static unsigned how_many(void)
 {
 	struct rlimit files;
 	const char *wish = getenv("PEERS");
-	const unsigned asked =
-		wish && wish[0] ? (unsigned)strtoul(wish, NULL, 10) : PEERS;
+	const unsigned asked = wish && wish[0] ? (unsigned)strtoul(wish, NULL, 10) : PEERS;
 	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max < 2 * SPARE)
 		help_bench_die("the limit of open files is too low");
 	files.rlim_cur = files.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &files);
 	/* One file a link in the coordinator; two a link in one of the processes of peers. */
-	const unsigned most = (unsigned)(files.rlim_max < 1u << 20 ? files.rlim_max : 1u << 20) -
-			      SPARE;
+	const unsigned most =
+		(unsigned)(files.rlim_max < 1u << 20 ? files.rlim_max : 1u << 20) - SPARE;
 	return asked < most ? asked : most;
 }
 
@@ -253,7 +253,8 @@ int main(void)
 	signal_watch();
 	mkdir("build/bench", 0777);
 	mkdir(HELP_BED_FOLDER, 0777);
-	board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = mmap(
+		NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED || f.peers < 10 * PROCESSES)
 		help_bench_die("no memory, or fewer than %u peers", 10 * PROCESSES);
 	help_bed_plan(f.peers / 40.0 + 60);

@@ -8,6 +8,12 @@
  *   their traces.  Medians; vs_star and vs_random are over that of `latency`.
  * - bytes in and out of the coordinator, and over the lines between sites, a round, by the
  * emulator.
+ * - what the coordinator predicted when it planned a round, beside what it measured of it
+ *   (coordinator/hub_completion.h): predict_error is the median of the difference over what was
+ *   measured, of the rounds by aggregators.
+ *
+ * Updates go as bundles.  All folders are in memory where there is /dev/shm: twelve peers that save
+ * what they have on one disk would wait for that and not for the network.
  *
  * Twelve peers on a machine with fewer cores: rates are divided and ways multiplied by SLOW (usual:
  * 2), and times divided again, so that processors take the less of them; and what one emulating
@@ -16,8 +22,8 @@
  * Beyond twelve peers: one round of 64 and of 512 as fluids (help_fluid.h), with the plans that a
  * coordinator would make.
  *
- * SHORT=1: a round of each.  PARTS="star random latency fluid": some of it only.  A table,
- * build/bench/distance.json, and one line of key=value.
+ * SHORT=1: a round of each.  KEEP=1: logs are kept.  PARTS="star random latency fluid": some of it
+ * only.  A table, build/bench/distance.json, and one line of key=value.
  */
 #include <jansson.h>
 #include <math.h>
@@ -62,6 +68,8 @@ struct outcome {
 	bool measured;
 	size_t n;
 	double round_s[ROUNDS_MOST], up_s[ROUNDS_MOST], down_s[ROUNDS_MOST];
+	double error[ROUNDS_MOST]; /* of predictions */
+	size_t n_errors;
 	struct bytes bytes; /* a round */
 	char head[80], loss[24];
 };
@@ -148,6 +156,28 @@ static void take_times(const struct help_bed_run *r, struct outcome *o)
 	}
 }
 
+static double number(const char *line, const char *key)
+{
+	const char *at = strstr(line, key);
+	return at ? strtod(at + strlen(key), NULL) : NAN;
+}
+
+static void take_predictions(const struct help_bed_run *r, struct outcome *o)
+{
+	char line[LINE];
+	FILE *f = fopen(help_bed_path(r->name, "coordinator.trace"), "r");
+	while (f && fgets(line, sizeof line, f)) {
+		const double round = number(line, "\"round\":"),
+			     said = number(line, "\"predicted\":"),
+			     was = number(line, "\"measured\":");
+		if (strstr(line, "\"completion\"") && strstr(line, "\"star\":false") && was > 0 &&
+			round > WARM && o->n_errors < ROUNDS_MOST)
+			o->error[o->n_errors++] = fabs(said - was) / was;
+	}
+	if (f)
+		fclose(f);
+}
+
 static void play(const char *plan, const char *spec, struct outcome *o)
 {
 	struct help_bed_run r = {.bed = BED,
@@ -175,6 +205,7 @@ static void play(const char *plan, const char *spec, struct outcome *o)
 	r.coordinator = 0;
 	help_bed_run_end(&r);
 	take_times(&r, o);
+	take_predictions(&r, o);
 	told(&r, " head=", o->head, sizeof o->head);
 	told(&r, " val_loss=", o->loss, sizeof o->loss);
 	o->bytes = (struct bytes){(after.coordinator_in - before.coordinator_in) / n_rounds,
@@ -292,7 +323,7 @@ static void heads_agree(const struct outcome *o)
 
 static void tell(const struct outcome *o)
 {
-	char t[3][24];
+	char t[4][24];
 	double s[PLANS];
 	json_t *all =
 		json_pack("{s:f, s:i}", "slow", slow, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN));
@@ -306,9 +337,11 @@ static void tell(const struct outcome *o)
 	if (json_dump_file(all, "build/bench/distance.json", JSON_INDENT(1)))
 		help_bench_die("build/bench/distance.json cannot be written");
 	json_decref(all);
-	printf("bench: distance vs_star=%s vs_random=%s coordinator_bytes_ratio=%s\n",
+	printf("bench: distance vs_star=%s vs_random=%s coordinator_bytes_ratio=%s "
+	       "predict_error=%s\n",
 		text(s[STAR] / s[LATENCY], t[0]), text(s[RANDOM] / s[LATENCY], t[1]),
-		text(coordinator_bytes(&o[STAR]) / coordinator_bytes(&o[LATENCY]), t[2]));
+		text(coordinator_bytes(&o[STAR]) / coordinator_bytes(&o[LATENCY]), t[2]),
+		text(median(o[LATENCY].error, o[LATENCY].n_errors), t[3]));
 }
 
 static const char *make_spec(void)
@@ -348,15 +381,37 @@ static bool play_all(struct outcome *o)
 	return true;
 }
 
+static char in_memory[] = "/dev/shm/shoal-XXXXXX";
+
+static void forget_folder(void)
+{
+	(void)unlink(HELP_BED_FOLDER);
+	(void)help_bench_works((const char *const[]){"rm", "-rf", in_memory, NULL});
+}
+
+static void make_folder(void)
+{
+	if (!help_bench_works((const char *const[]){"rm", "-rf", HELP_BED_FOLDER, NULL}))
+		help_bench_die("%s cannot be made anew", HELP_BED_FOLDER);
+	if (!mkdtemp(in_memory)) {
+		mkdir(HELP_BED_FOLDER, 0777);
+		return;
+	}
+	if (symlink(in_memory, HELP_BED_FOLDER))
+		help_bench_die("%s cannot be made", HELP_BED_FOLDER);
+	if (!getenv("KEEP"))
+		(void)atexit(forget_folder);
+}
+
 int main(void)
 {
 	struct outcome o[PLANS] = {0};
 	const bool any = wanted(plans[STAR]) || wanted(plans[RANDOM]) || wanted(plans[LATENCY]);
 	signal_watch();
 	mkdir("build/bench", 0777);
-	mkdir(HELP_BED_FOLDER, 0777);
+	make_folder();
 	slow = getenv("SLOW") && getenv("SLOW")[0] ? strtod(getenv("SLOW"), NULL) : 2;
-	n_rounds = getenv("SHORT") && getenv("SHORT")[0] == '1' ? 1 : 4;
+	n_rounds = getenv("SHORT") && getenv("SHORT")[0] == '1' ? 1 : 3;
 	if (any && !play_all(o))
 		return 0;
 	tell(o);

@@ -81,9 +81,8 @@ static void the_ledger_does_not_show_who_carried_it(void **state)
 static void a_merged_update_is_witnessed(void **state)
 {
 	(void)state;
-	static const char *const merged[] = {
-		"round.peers_min=3", "train.total_tokens=64000", "outer.merged=int4",
-		"codec.k=1024", NULL};
+	static const char *const merged[] = {"round.peers_min=3", "train.total_tokens=64000",
+		"outer.merged=int4", "codec.k=1024", NULL};
 	same(run_three("star", merged), run_three("random", merged));
 }
 

@@ -1,5 +1,5 @@
-/* Peers behind home routers, on emulated links: they train together with one that is reached, by way
- * of it; who listens and is not reached hears so, and is in nobody's way.  As root. */
+/* Peers behind home routers, on emulated links: they train together with one that is reached, by
+ * way of it; who listens and is not reached hears so, and is in nobody's way.  As root. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -52,9 +52,9 @@ static void coordinator(struct swarm *s)
 	s->spec = help_run_spec(s->scratch, s->data, timed);
 	s->dir = proc_text("%s/coordinator", s->scratch);
 	s->link = proc_text("%s/join.link", s->scratch);
-	s->coordinator = AT("coordinator", "shoal-coordinator", "serve", s->spec, "--data",
-		s->data, "--dir", s->dir, "--address", "10.77.0.1", "--port", "7433",
-		"--link-port", "7434", "--invite-file", s->link, "--plan", "random");
+	s->coordinator = AT("coordinator", "shoal-coordinator", "serve", s->spec, "--data", s->data,
+		"--dir", s->dir, "--address", "10.77.0.1", "--port", "7433", "--link-port", "7434",
+		"--invite-file", s->link, "--plan", "random");
 	proc_line(s->coordinator, "join link:", WAIT);
 }
 

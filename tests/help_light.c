@@ -16,10 +16,7 @@
 #include "net/identity.h"
 #include "net/msg.h"
 #include "net/signed.h"
-#include "round/object.h"
-#include "round/record.h"
-#include "round/shardstate.h"
-#include "model/spec.h"
+#include "round/ledger.h"
 #include "tests/help_bench.h"
 
 #define BEAT (CLOCK_SECOND)
@@ -45,6 +42,7 @@ struct crowd {
 	struct joinlink link;
 	struct statement coordinator;
 	struct hash run;
+	struct ledger_head head;
 	void *context;
 	int epoll;
 	uint32_t opened; /* in this turn */
@@ -96,6 +94,16 @@ static void join(struct crowd *c, struct https_client *https, struct light *p)
 	atomic_fetch_add(&c->config->board->joined, 1);
 }
 
+/* Where they say they stand: where the run does. */
+static void read_head(struct crowd *c, struct https_client *https)
+{
+	json_t *doc = NULL;
+	struct why why = {0};
+	fine(https_client_get_json(https, "/api/v1/head", ANSWER_MOST, &doc, &why), &why);
+	fine(ledger_head_parse(json_object_get(doc, "body"), &c->run, &c->head, &why), &why);
+	json_decref(doc);
+}
+
 static void join_all(struct crowd *c)
 {
 	struct https_client_config how;
@@ -113,6 +121,7 @@ static void join_all(struct crowd *c)
 	c->run = c->link.run;
 	for (uint32_t i = 0; i < c->config->n; i++)
 		join(c, https, &c->peers[i]);
+	read_head(c, https);
 	https_client_free(https);
 }
 
@@ -147,9 +156,11 @@ static void open_link(struct crowd *c, struct light *p, uint64_t now)
 	if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, p->fd, &e))
 		help_bench_die("epoll: %s", strerror(errno));
 	shoal_header h = {.which_body = MSG_hello};
-	h.body.hello = (shoal_hello){
-		.number = p->number, .instance = ++p->instance, .version = "light"};
+	h.body.hello =
+		(shoal_hello){.number = p->number, .instance = ++p->instance, .version = "light"};
 	memcpy(h.body.hello.run, c->run.b, sizeof h.body.hello.run);
+	memcpy(h.body.hello.head, c->head.hash.b, sizeof h.body.hello.head);
+	h.body.hello.sequence = c->head.sequence;
 	say(p, &h);
 	p->heard_ns = now;
 }
@@ -291,7 +302,7 @@ void help_light_run(const struct light_config *config)
 	while (atomic_load(&config->board->order) == LIGHT_join)
 		poll(NULL, 0, 50);
 	c.context = zmq_ctx_new();
-	zmq_ctx_set(c.context, ZMQ_MAX_SOCKETS, (int)config->n + 16);
+	zmq_ctx_set(c.context, ZMQ_MAX_SOCKETS, 2 * (int)config->n + 64); /* closed ones linger */
 	play(&c);
 	_exit(0); /* ten thousand sockets end quickest so */
 }

@@ -1,7 +1,7 @@
 /*
  * Many peers that keep to the protocol and train nothing, in one process: each has keys of its own,
- * joins by HTTPS, and has a CURVE link over which it says hello, sends heartbeats, takes records and
- * reports.  For bench_coordinator.  One thread, which fork() may have made.
+ * joins by HTTPS, and has a CURVE link over which it says hello, sends heartbeats, takes records
+ * and reports.  For bench_coordinator.  One thread, which fork() may have made.
  */
 #ifndef TESTS_HELP_LIGHT_H
 #define TESTS_HELP_LIGHT_H
@@ -14,18 +14,18 @@ enum light_order { LIGHT_join, LIGHT_link, LIGHT_storm, LIGHT_end };
 
 /* Shared by the processes: orders one way, counts the other. */
 struct light_board {
-	_Atomic int order;         /* enum light_order */
-	_Atomic uint32_t storm;    /* how many of each process are to come back at once */
-	_Atomic uint32_t sample;   /* round trips of other samples are not counted */
+	_Atomic int order;       /* enum light_order */
+	_Atomic uint32_t storm;  /* how many of each process are to come back at once */
+	_Atomic uint32_t sample; /* round trips of other samples are not counted */
 	_Atomic uint32_t joined, open, stormed, refused, lost, plans, heads;
 	_Atomic uint32_t rtt[LIGHT_BINS];
 };
 
 struct light_config {
-	const char *link;    /* the file with the join link */
-	uint16_t port;       /* of the data plane */
-	uint32_t n;          /* peers */
-	uint64_t seed;       /* of their names */
+	const char *link; /* the file with the join link */
+	uint16_t port;    /* of the data plane */
+	uint32_t n;       /* peers */
+	uint64_t seed;    /* of their names */
 	struct light_board *board;
 };
 

@@ -125,8 +125,8 @@ static enum err node_named(struct bed *t, const char *name, size_t *out, struct 
 	return ERR_OK;
 }
 
-static enum err link_named(struct bed *t, char *const site[2], struct bed_way **out,
-	bool *turned, struct why *why)
+static enum err link_named(
+	struct bed *t, char *const site[2], struct bed_way **out, bool *turned, struct why *why)
 {
 	size_t at[2];
 	for (int i = 0; i < 2; i++) {
@@ -285,8 +285,8 @@ static enum err add_line(struct bed *t, char *line, struct why *why)
 		return set_link(t, &w, true, why);
 	if (strcmp(w.word[0], "nat") == 0)
 		return add_nat(t, &w, why);
-	return err_why(
-		why, ERR_syntax, "a line begins with node, link or nat, not with \"%.40s\"", w.word[0]);
+	return err_why(why, ERR_syntax, "a line begins with node, link or nat, not with \"%.40s\"",
+		w.word[0]);
 }
 
 static enum err check_whole(struct bed *t, struct why *why)
@@ -336,8 +336,7 @@ struct bed_path bed_path(const struct bed *t, size_t from, size_t to)
 {
 	const struct bed_node *a = &t->node[from], *b = &t->node[to];
 	bool turned = a->site > b->site;
-	const struct bed_way *l =
-		turned ? &t->link[b->site][a->site] : &t->link[a->site][b->site];
+	const struct bed_way *l = turned ? &t->link[b->site][a->site] : &t->link[a->site][b->site];
 	double there = turned ? l->down : l->up, back = turned ? l->up : l->down;
 	return (struct bed_path){
 		.up = narrowest(narrowest(a->way.up, there), b->way.down),

@@ -60,8 +60,8 @@ static void wait_for(const struct ends *e, short from, short to, uint64_t until_
 	(void)ppoll(fds, 2, &left, NULL);
 }
 
-static enum err open_ends(const struct bed *t, const char *prefix, const size_t node[2],
-	int kind, struct ends *e, struct why *why)
+static enum err open_ends(const struct bed *t, const char *prefix, const size_t node[2], int kind,
+	struct ends *e, struct why *why)
 {
 	struct sockaddr_in to = at(node[1]);
 	*e = (struct ends){-1, -1};
@@ -176,8 +176,8 @@ static enum err stream(const struct ends *e, uint64_t takes_ns, double *mbit, st
 	return ERR_OK;
 }
 
-static enum err one_stream(const struct bed *t, const char *prefix, const size_t node[2],
-	bool back, uint64_t takes_ns, double *mbit, struct why *why)
+static enum err one_stream(const struct bed *t, const char *prefix, const size_t node[2], bool back,
+	uint64_t takes_ns, double *mbit, struct why *why)
 {
 	struct ends e;
 	enum err err = open_ends(t, prefix, node, SOCK_STREAM, &e, why);

@@ -1,8 +1,8 @@
 /*
  * A home router for IPv4: what its nodes send to the world leaves with the router's address and a
- * port of its own for each flow; what comes back to that port from where the flow goes is theirs, all
- * else ends here.  TCP and UDP; nothing else passes, nor do fragments.  Packets are changed in place,
- * with their checksums (RFC 1624).  No clock, no socket.
+ * port of its own for each flow; what comes back to that port from where the flow goes is theirs,
+ * all else ends here.  TCP and UDP; nothing else passes, nor do fragments.  Packets are changed in
+ * place, with their checksums (RFC 1624).  No clock, no socket.
  */
 #ifndef TESTS_WAN_NAT_H
 #define TESTS_WAN_NAT_H

@@ -20,10 +20,10 @@ struct packet {
 };
 
 struct shaper {
-	const struct bed_way *way; /* borrowed */
-	bool down;                      /* which of its two rates */
-	uint64_t seed, stream, draws;   /* randomness: a value for each draw */
-	uint64_t line_free_ns;          /* when the last bit of what was taken has been sent */
+	const struct bed_way *way;    /* borrowed */
+	bool down;                    /* which of its two rates */
+	uint64_t seed, stream, draws; /* randomness: a value for each draw */
+	uint64_t line_free_ns;        /* when the last bit of what was taken has been sent */
 	uint64_t last_due_ns;
 	struct packet *head, *tail;
 	size_t waiting;

@@ -28,7 +28,7 @@ struct star {
 	struct bed *t;
 	struct shaper up[BED_NODES], down[BED_NODES];
 	struct shaper across[BED_SITES][BED_SITES]; /* [from][to] */
-	struct shaper *busy[SHAPERS];                         /* those with packets */
+	struct shaper *busy[SHAPERS];               /* those with packets */
 	size_t n_busy;
 	struct nat nat[BED_SITES];
 	uint64_t unasked; /* packets that routers did not let in */
@@ -99,7 +99,8 @@ static uint64_t carry(struct star *s, uint64_t now_ns)
 	return UINT64_MAX;
 }
 
-/* The last number of the address in 10.77.0.0/24 that an IPv4 packet is for; 0: it is for another. */
+/* The last number of the address in 10.77.0.0/24 that an IPv4 packet is for; 0: it is for another.
+ */
 static size_t receiver(const uint8_t *bytes, size_t len)
 {
 	struct iphdr ip;

@@ -11,7 +11,8 @@
  * SIGTERM.  A command is a line as bed_change takes it, answered by "ok" or by the sentence of
  * the mistake; "stats" is answered by a line for every node: NAME up_bytes= down_bytes= lost=
  * dropped= (what it sent and got, and what of either was lost or found a full queue, on its own
- * access link; of a link of sites, SITE-SITE likewise; and how many packets routers did not let in). */
+ * access link; of a link of sites, SITE-SITE likewise; and how many packets routers did not let
+ * in). */
 enum err star_run(struct bed *t, const char *prefix, uint64_t seed, const char *control,
 	struct why *why) MUST_CHECK;
 
