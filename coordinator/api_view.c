@@ -331,6 +331,7 @@ void api_view_health(void *hub, struct https_request *r)
 	struct hub *h = hub;
 	char reason[REASON_TEXT];
 	reason_text(h->rounds, h->run.spec, clock_now_ns(), reason);
-	https_reply_json(r, json_pack("{s:b, s:s, s:s}", "ok", 1, "state",
-				    roundstate_text(rounds_state(h->rounds)), "reason", reason));
+	https_reply_json(
+		r, json_pack("{s:b, s:s, s:s}", "ok", 1, "state",
+			   roundstate_text(rounds_ask_state(h->rounds)), "reason", reason));
 }

@@ -171,7 +171,7 @@ static void act(struct hub *h, uint64_t now)
 /* When the machine wants to be asked again.  Looks at every member, so not after every mail. */
 static void set_timer(struct hub *h, uint64_t now)
 {
-	uint64_t at = rounds_deadline(h->rounds), gather = hub_gather_deadline(h);
+	uint64_t at = rounds_ask_deadline(h->rounds), gather = hub_gather_deadline(h);
 	at = gather < at ? gather : at;
 	if (!h->on_timer)
 		return;

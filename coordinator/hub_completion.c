@@ -10,7 +10,7 @@ void hub_completion_open(struct hub *h)
 		t->ways[i].cut_ns = 0;
 		t->ways[i].waited = false;
 	}
-	t->completion = (struct hub_completion){.round = rounds_round(h->rounds)};
+	t->completion = (struct hub_completion){.round = rounds_ask_round(h->rounds)};
 }
 
 static void cut(struct hub_way *w, uint64_t at_ns)
@@ -35,7 +35,7 @@ void hub_completion_beat(struct hub *h, uint32_t member, const shoal_heartbeat *
 
 void hub_completion_began(struct hub *h, uint32_t member, uint64_t began_ns)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, member);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, member);
 	if (h->announced && m && m->assigned)
 		cut(&h->topology->ways[member], began_ns);
 }
@@ -46,7 +46,7 @@ void hub_completion_closed(struct hub *h)
 	struct hub_completion *c = &t->completion;
 	c->closed = true;
 	for (uint32_t i = 0; i < h->n_members; i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (!m || m->state != MEMBER_in)
 			continue;
 		c->spoilt |= !h->members[i].linked || !t->ways[i].cut_ns;

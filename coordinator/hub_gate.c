@@ -28,12 +28,12 @@ struct gate_expect hub_gate_expect(
 	struct hub *h, const struct contribution_view *v, struct span spans[static SPAN_MAX])
 {
 	const uint32_t number = v->says.peer, shard = v->says.shard;
-	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	const struct hub_arrival *a = &hub_member(h, number)->arrived[shard];
 	const struct hash id = contribution_id(v);
 	struct gate_expect e = {.run = h->run.spec->id,
 		.parent = run_head(&h->run).hash,
-		.round = rounds_round(h->rounds),
+		.round = rounds_ask_round(h->rounds),
 		.shard = shard,
 		.n = h->run.files.n[shard],
 		.codec = h->run.exchange.codec,
@@ -55,7 +55,7 @@ struct gate_expect hub_gate_expect(
 /* Who was dropped while its contribution was on the way is told that, and is not to blame. */
 static enum err check_part(struct hub *h, uint32_t number, uint64_t round, struct why *why)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	if (m && m->assigned)
 		return ERR_OK;
 	return err_why(why, ERR_wrong_round,

@@ -103,10 +103,11 @@ void hub_gather_lose(struct hub *h, uint32_t shard, const char *why, uint64_t no
 	cancel_moving(h, s);
 	unmake(h, s);
 	s->aggregator = MEMBERS_NONE;
-	if (hub_gather_here(s) == s->n)
+	if (hub_gather_list_here(s) == s->n)
 		hub_gather_enter(s, GATHER_here, UINT64_MAX);
 	else
-		hub_gather_enter(s, GATHER_bytes, hub_gather_patience(h, hub_gather_bytes(s), now));
+		hub_gather_enter(
+			s, GATHER_bytes, hub_gather_say_patience(h, hub_gather_list_bytes(s), now));
 }
 
 void hub_gather_blame(
@@ -136,7 +137,8 @@ void hub_gather_ban(struct hub *h, uint32_t number, uint64_t now)
 void hub_gather_ask(struct hub *h, uint32_t shard, uint64_t now)
 {
 	struct gather_shard *s = &h->gather->shards[shard];
-	hub_gather_enter(s, GATHER_asked, hub_gather_patience(h, hub_gather_bytes(s), now));
+	hub_gather_enter(
+		s, GATHER_asked, hub_gather_say_patience(h, hub_gather_list_bytes(s), now));
 	hub_gather_say_list(h, shard, false);
 }
 
@@ -144,7 +146,7 @@ void hub_gather_ask(struct hub *h, uint32_t shard, uint64_t now)
 static void start(struct hub *h, uint32_t shard, uint64_t now)
 {
 	struct gather_shard *s = &h->gather->shards[shard];
-	const uint32_t here = hub_gather_here(s);
+	const uint32_t here = hub_gather_list_here(s);
 	struct why why;
 	unmake(h, s);
 	s->aggregator = MEMBERS_NONE;
@@ -152,7 +154,7 @@ static void start(struct hub *h, uint32_t shard, uint64_t now)
 		hub_gather_enter(s, GATHER_here, UINT64_MAX);
 		return;
 	}
-	const uint32_t holder = hub_gather_holder(h, shard);
+	const uint32_t holder = hub_gather_list_holder(h, shard);
 	if (holder == MEMBERS_NONE || 2 * here >= s->n) {
 		hub_gather_lose(h, shard,
 			holder == MEMBERS_NONE ? "nobody has what was contributed"
@@ -165,7 +167,8 @@ static void start(struct hub *h, uint32_t shard, uint64_t now)
 		hub_gather_ask(h, shard, now);
 		return;
 	}
-	hub_gather_enter(s, GATHER_moving, hub_gather_patience(h, hub_gather_bytes(s), now));
+	hub_gather_enter(
+		s, GATHER_moving, hub_gather_say_patience(h, hub_gather_list_bytes(s), now));
 	if (hub_gather_say_rest(h, shard, &why))
 		hub_gather_lose(h, shard, why.text, now);
 }
@@ -173,7 +176,8 @@ static void start(struct hub *h, uint32_t shard, uint64_t now)
 void hub_gather_prove(struct hub *h, uint32_t shard, uint64_t now)
 {
 	struct gather_shard *s = &h->gather->shards[shard];
-	hub_gather_enter(s, GATHER_proving, hub_gather_patience(h, hub_gather_bytes(s), now));
+	hub_gather_enter(
+		s, GATHER_proving, hub_gather_say_patience(h, hub_gather_list_bytes(s), now));
 	hub_gather_say_want(h, shard);
 }
 
@@ -183,7 +187,7 @@ void hub_gather_settle(struct hub *h)
 	if (g->replan)
 		hub_gather_say_plans(h);
 	g->replan = false;
-	if (!g->closing || rounds_state(h->rounds) != ROUNDS_closing)
+	if (!g->closing || rounds_ask_state(h->rounds) != ROUNDS_closing)
 		return;
 	for (uint32_t i = 0; i < g->n_shards; i++)
 		if (!is_ready(&g->shards[i]))
@@ -209,7 +213,7 @@ void hub_gather_begin(struct hub *h, uint64_t now)
 {
 	struct hub_gather *g = h->gather;
 	struct why why;
-	if (hub_gather_load(h, &why)) {
+	if (hub_gather_list_load(h, &why)) {
 		hub_fail(h, &why);
 		return;
 	}
@@ -233,13 +237,13 @@ static bool remove_row(struct gather_shard *s, uint32_t number)
 void hub_gather_dropped(struct hub *h, uint32_t number, uint64_t now)
 {
 	struct hub_gather *g = h->gather;
-	if (rounds_state(h->rounds) != ROUNDS_closing)
+	if (rounds_ask_state(h->rounds) != ROUNDS_closing)
 		return;
 	for (uint32_t i = 0; i < g->n_shards && g->closing; i++) {
 		struct gather_shard *s = &g->shards[i];
 		if (!remove_row(s, number) || s->state == GATHER_here)
 			continue;
-		if (s->state == GATHER_bytes && hub_gather_here(s) < s->n)
+		if (s->state == GATHER_bytes && hub_gather_list_here(s) < s->n)
 			continue;
 		cancel_moving(h, s);
 		start(h, i, now); /* what was made has it in it */
@@ -257,7 +261,7 @@ void hub_gather_moved(struct hub *h, const struct store_contribution *row, uint6
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->rows[i].peer == row->peer)
 			s->rows[i] = *row;
-	if (s->state == GATHER_bytes && hub_gather_here(s) == s->n)
+	if (s->state == GATHER_bytes && hub_gather_list_here(s) == s->n)
 		hub_gather_enter(s, GATHER_here, UINT64_MAX);
 	hub_gather_settle(h);
 }
@@ -271,7 +275,7 @@ void hub_gather_gone(struct hub *h, uint32_t number, uint64_t now)
 		struct gather_shard *s = &g->shards[i];
 		if (g->closing ? is_pending(s) && s->aggregator == number
 			       : h->announced && hub_topology_aggregator(h, i) == number &&
-					 rounds_state(h->rounds) == ROUNDS_open)
+					 rounds_ask_state(h->rounds) == ROUNDS_open)
 			hub_gather_lose(h, i, "the link to its aggregator is down", now);
 		else if (g->closing && s->state == GATHER_witnessed && s->witness == number)
 			hub_gather_prove(h, i, now);
@@ -286,7 +290,7 @@ void hub_gather_gone(struct hub *h, uint32_t number, uint64_t now)
 static void withdraw(struct hub *h, const struct gather_shard *s, uint32_t shard, uint64_t now)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, s->rows[i].peer);
+		const struct rounds_member *m = rounds_ask_member(h->rounds, s->rows[i].peer);
 		if (s->rows[i].via == STORE_HERE || !m || !m->assigned)
 			continue;
 		log_warn(round,

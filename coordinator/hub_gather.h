@@ -41,12 +41,12 @@ void hub_gather_dropped(struct hub *h, uint32_t number, uint64_t now);
 void hub_gather_moved(struct hub *h, const struct store_contribution *row, uint64_t now);
 
 /* ---- what members say */
-void hub_gather_object(struct hub *h, uint32_t number, struct link_event *e, uint64_t now);
-void hub_gather_done(struct hub *h, struct desk_job *j, uint64_t now); /* the desk, of that */
-void hub_gather_verdict(struct hub *h, uint32_t number, const shoal_verdict *v, uint64_t now);
-void hub_gather_refusal(struct hub *h, uint32_t number, const shoal_refusal *r, uint64_t now);
+void hub_gather_take_object(struct hub *h, uint32_t number, struct link_event *e, uint64_t now);
+void hub_gather_take_done(struct hub *h, struct desk_job *j, uint64_t now); /* the desk, of that */
+void hub_gather_take_verdict(struct hub *h, uint32_t number, const shoal_verdict *v, uint64_t now);
+void hub_gather_take_refusal(struct hub *h, uint32_t number, const shoal_refusal *r, uint64_t now);
 /* An object of ours was taken there, or refused (why->code). */
-void hub_gather_delivered(
+void hub_gather_take_delivered(
 	struct hub *h, uint32_t number, uint64_t ref, const struct why *why, uint64_t now);
 /* Its link is down, or it begins anew: in an open round too the coordinator takes its shards. */
 void hub_gather_gone(struct hub *h, uint32_t number, uint64_t now);

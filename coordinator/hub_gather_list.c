@@ -17,14 +17,14 @@ static void add_row(void *arg, const struct store_contribution *c)
 	s->rows[s->n++] = *c;
 }
 
-enum err hub_gather_load(struct hub *h, struct why *why)
+enum err hub_gather_list_load(struct hub *h, struct why *why)
 {
 	for (uint32_t i = 0; i < h->gather->n_shards; i++)
 		h->gather->shards[i].n = 0;
 	return store_contribution_list(h->run.store, add_row, h, why);
 }
 
-uint64_t hub_gather_bytes(const struct gather_shard *s)
+uint64_t hub_gather_list_bytes(const struct gather_shard *s)
 {
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < s->n; i++)
@@ -32,7 +32,7 @@ uint64_t hub_gather_bytes(const struct gather_shard *s)
 	return bytes;
 }
 
-uint32_t hub_gather_here(const struct gather_shard *s)
+uint32_t hub_gather_list_here(const struct gather_shard *s)
 {
 	uint32_t here = 0;
 	for (uint32_t i = 0; i < s->n; i++)
@@ -45,7 +45,7 @@ static bool is_linked(const struct hub *h, uint32_t number)
 	return number < h->n_members && h->members[number].linked;
 }
 
-uint32_t hub_gather_holder(const struct hub *h, uint32_t shard)
+uint32_t hub_gather_list_holder(const struct hub *h, uint32_t shard)
 {
 	const struct gather_shard *s = &h->gather->shards[shard];
 	uint32_t holder = MEMBERS_NONE;
@@ -69,7 +69,7 @@ static bool may_witness(const struct hub *h, const struct gather_shard *s, uint3
 }
 
 /* By lot, from what is fixed before the round's contributions are made. */
-uint32_t hub_gather_witness(const struct hub *h, uint32_t shard)
+uint32_t hub_gather_list_witness(const struct hub *h, uint32_t shard)
 {
 	const struct gather_shard *s = &h->gather->shards[shard];
 	const struct ledger_head head = run_head(&h->run);
@@ -95,7 +95,7 @@ uint32_t hub_gather_witness(const struct hub *h, uint32_t shard)
 /* As the gate has it for what comes here. */
 static double norm_limit(const struct hub *h, uint32_t shard, uint32_t peer)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, peer);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, peer);
 	const struct spec_round *r = &h->run.spec->round;
 	if (!m)
 		return 0;
@@ -105,7 +105,7 @@ static double norm_limit(const struct hub *h, uint32_t shard, uint32_t peer)
 		given / h->run.spec->train.batch);
 }
 
-struct desk_job *hub_gather_job(struct hub *h, uint32_t shard, struct link_event *e)
+struct desk_job *hub_gather_list_job(struct hub *h, uint32_t shard, struct link_event *e)
 {
 	const struct gather_shard *s = &h->gather->shards[shard];
 	struct desk_job *j = desk_job_new(DESK_update);

@@ -42,16 +42,16 @@ void hub_gather_drop_blob(struct hub *h, const struct hash *blob);
 void hub_gather_settle(struct hub *h);
 
 /* ---- hub_gather_list.c */
-enum err hub_gather_load(struct hub *h, struct why *why) MUST_CHECK; /* rows of all shards */
-uint64_t hub_gather_bytes(const struct gather_shard *s);             /* of what counts */
-uint32_t hub_gather_here(const struct gather_shard *s); /* how many have their bytes here */
+enum err hub_gather_list_load(struct hub *h, struct why *why) MUST_CHECK; /* rows of all shards */
+uint64_t hub_gather_list_bytes(const struct gather_shard *s);             /* of what counts */
+uint32_t hub_gather_list_here(const struct gather_shard *s); /* how many have their bytes here */
 /* Who has the others: the plan's aggregator, or after a restart the one that the rows name;
  * MEMBERS_NONE: nobody that can be asked, or several. */
-uint32_t hub_gather_holder(const struct hub *h, uint32_t shard);
+uint32_t hub_gather_list_holder(const struct hub *h, uint32_t shard);
 /* A contributor other than the aggregator, linked, that nobody has chosen; MEMBERS_NONE. */
-uint32_t hub_gather_witness(const struct hub *h, uint32_t shard);
+uint32_t hub_gather_list_witness(const struct hub *h, uint32_t shard);
 /* A desk job for an update of this shard, with what is expected of it. */
-struct desk_job *hub_gather_job(struct hub *h, uint32_t shard, struct link_event *e);
+struct desk_job *hub_gather_list_job(struct hub *h, uint32_t shard, struct link_event *e);
 
 /* ---- hub_gather_say.c: questions to members */
 void hub_gather_say_list(struct hub *h, uint32_t shard, bool witness);
@@ -60,6 +60,6 @@ void hub_gather_say_want(struct hub *h, uint32_t shard); /* for the bundle */
 enum err hub_gather_say_rest(struct hub *h, uint32_t shard, struct why *why) MUST_CHECK;
 void hub_gather_say_plans(struct hub *h); /* to all that have a part in the round */
 /* When to give up waiting for so many bytes. */
-uint64_t hub_gather_patience(const struct hub *h, uint64_t bytes, uint64_t now);
+uint64_t hub_gather_say_patience(const struct hub *h, uint64_t bytes, uint64_t now);
 
 #endif

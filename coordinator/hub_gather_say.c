@@ -19,7 +19,7 @@ static const uint8_t *key_of(const struct hub *h, uint32_t number)
 	return members_at(h->run.members, number)->curve;
 }
 
-uint64_t hub_gather_patience(const struct hub *h, uint64_t bytes, uint64_t now)
+uint64_t hub_gather_say_patience(const struct hub *h, uint64_t bytes, uint64_t now)
 {
 	double slowest = 0;
 	for (uint32_t i = 0; i < h->n_members; i++) {
@@ -104,8 +104,8 @@ enum err hub_gather_say_rest(struct hub *h, uint32_t shard, struct why *why)
 
 void hub_gather_say_plans(struct hub *h)
 {
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (m && m->assigned && hub_member(h, i)->linked)
 			hub_link_plan(h, i);
 	}

@@ -29,7 +29,7 @@ static struct gather_shard *answered(
 	return s->state == state ? s : NULL;
 }
 
-void hub_gather_object(struct hub *h, uint32_t number, struct link_event *e, uint64_t now)
+void hub_gather_take_object(struct hub *h, uint32_t number, struct link_event *e, uint64_t now)
 {
 	uint32_t shard = 0;
 	struct gather_shard *s = answered(h, number, e, &shard);
@@ -39,7 +39,7 @@ void hub_gather_object(struct hub *h, uint32_t number, struct link_event *e, uin
 			"no update of this round and shard is waited for");
 		return;
 	}
-	struct desk_job *j = hub_gather_job(h, shard, e);
+	struct desk_job *j = hub_gather_list_job(h, shard, e);
 	hub_gather_enter(
 		s, s->state == GATHER_asked ? GATHER_checking : GATHER_merging, UINT64_MAX);
 	j->update.turn = s->turn;
@@ -49,12 +49,13 @@ void hub_gather_object(struct hub *h, uint32_t number, struct link_event *e, uin
 static void call_witness(struct hub *h, uint32_t shard, uint64_t now)
 {
 	struct gather_shard *s = &h->gather->shards[shard];
-	s->witness = hub_gather_witness(h, shard);
+	s->witness = hub_gather_list_witness(h, shard);
 	if (s->witness == MEMBERS_NONE) {
 		hub_gather_prove(h, shard, now); /* there is none: the coordinator is it */
 		return;
 	}
-	hub_gather_enter(s, GATHER_witnessed, hub_gather_patience(h, hub_gather_bytes(s), now));
+	hub_gather_enter(
+		s, GATHER_witnessed, hub_gather_say_patience(h, hub_gather_list_bytes(s), now));
 	hub_gather_say_list(h, shard, true);
 }
 
@@ -109,7 +110,7 @@ static void on_merged(struct hub *h, uint32_t shard, const struct desk_update *u
 	hub_gather_ban(h, aggregator, now);
 }
 
-void hub_gather_done(struct hub *h, struct desk_job *j, uint64_t now)
+void hub_gather_take_done(struct hub *h, struct desk_job *j, uint64_t now)
 {
 	const struct desk_update *u = &j->update;
 	const uint32_t shard = u->what.shard;
@@ -138,7 +139,7 @@ void hub_gather_done(struct hub *h, struct desk_job *j, uint64_t now)
 
 /* ---- the witness */
 
-void hub_gather_verdict(struct hub *h, uint32_t number, const shoal_verdict *v, uint64_t now)
+void hub_gather_take_verdict(struct hub *h, uint32_t number, const shoal_verdict *v, uint64_t now)
 {
 	struct hub_gather *g = h->gather;
 	struct gather_shard *s = v->shard < g->n_shards ? &g->shards[v->shard] : NULL;
@@ -168,7 +169,7 @@ static bool is_refused(const struct hub *h, uint32_t shard, uint32_t number, con
 	       s->state == GATHER_asked;
 }
 
-void hub_gather_refusal(struct hub *h, uint32_t number, const shoal_refusal *r, uint64_t now)
+void hub_gather_take_refusal(struct hub *h, uint32_t number, const shoal_refusal *r, uint64_t now)
 {
 	struct hub_gather *g = h->gather;
 	struct why why;
@@ -186,7 +187,7 @@ void hub_gather_refusal(struct hub *h, uint32_t number, const shoal_refusal *r, 
 	hub_gather_settle(h);
 }
 
-void hub_gather_delivered(
+void hub_gather_take_delivered(
 	struct hub *h, uint32_t number, uint64_t ref, const struct why *why, uint64_t now)
 {
 	struct hub_gather *g = h->gather;

@@ -68,9 +68,9 @@ void hub_link_end(struct hub *h, uint32_t number)
 
 void hub_link_plan(struct hub *h, uint32_t number)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	struct plan p = {.run = h->run.spec->id,
-		.round = rounds_round(h->rounds),
+		.round = rounds_ask_round(h->rounds),
 		.parent = run_head(&h->run),
 		.member = number,
 		.ledger_tokens = ledger_tokens(h->run.ledger),
@@ -81,7 +81,7 @@ void hub_link_plan(struct hub *h, uint32_t number)
 		p.n_spans = m->n_spans;
 		memcpy(p.spans, m->spans, sizeof p.spans);
 		memcpy(p.listed, m->listed, sizeof p.listed);
-		p.planned_tokens = rounds_planned_tokens(h->rounds);
+		p.planned_tokens = rounds_ask_planned_tokens(h->rounds);
 		hub_topology_fill(h, number, &p);
 	} else {
 		plan_star(&p);
@@ -223,7 +223,7 @@ static void say_welcome(struct hub *h, uint32_t number)
 	struct ledger_head head = run_head(&h->run);
 	shoal_header header = {.which_body = MSG_welcome};
 	header.body.welcome = (shoal_welcome){
-		.number = number, .round = rounds_round(h->rounds), .sequence = head.sequence};
+		.number = number, .round = rounds_ask_round(h->rounds), .sequence = head.sequence};
 	memcpy(header.body.welcome.head, head.hash.b, sizeof header.body.welcome.head);
 	link_send(h->link, key_of(h, number), &header, NULL);
 }
@@ -233,7 +233,7 @@ static void say_welcome(struct hub *h, uint32_t number)
  * on, which a plan without steps would end. */
 static void say_plan_again(struct hub *h, uint32_t number)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	if (h->announced && m && m->assigned &&
 		(m->state == MEMBER_working || hub_gather_wants(h, number)))
 		hub_link_plan(h, number);
@@ -299,7 +299,7 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 static void nudge(struct hub *h, uint32_t number, uint64_t now)
 {
 	struct hub_member *m = hub_member(h, number);
-	const struct rounds_member *r = rounds_member(h->rounds, number);
+	const struct rounds_member *r = rounds_ask_member(h->rounds, number);
 	if (!r || now < r->since_ns + NUDGE || now < m->nudged_ns + NUDGE)
 		return;
 	m->nudged_ns = now;
@@ -322,7 +322,7 @@ static void on_heartbeat(struct hub *h, uint32_t number, const shoal_heartbeat *
 	double speed = isfinite(b->tokens_per_s) && b->tokens_per_s > 0 ? b->tokens_per_s : 0;
 	if (b->state == shoal_state_ready)
 		nudge(h, number, now);
-	if (b->state == shoal_state_working && b->round == rounds_round(h->rounds))
+	if (b->state == shoal_state_working && b->round == rounds_ask_round(h->rounds))
 		rounds_on_progress(h->rounds, number, b->steps_done, speed, now);
 }
 
@@ -392,9 +392,9 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 	case MSG_refusal:
 		log_at(coord, 2, "member %u refuses (%s): %s", number,
 			err_name((enum err)m->body.refusal.code), m->body.refusal.text);
-		hub_gather_refusal(h, number, &m->body.refusal, now);
+		hub_gather_take_refusal(h, number, &m->body.refusal, now);
 		break;
-	case MSG_verdict: hub_gather_verdict(h, number, &m->body.verdict, now); break;
+	case MSG_verdict: hub_gather_take_verdict(h, number, &m->body.verdict, now); break;
 	case MSG_receipt: hub_receipt(h, number, e, now); break;
 	case MSG_links: hub_distance_links(h, number, e, now); break;
 	case MSG_want: hub_want(h, number, &m->body.want, now); break;
@@ -407,7 +407,7 @@ static void on_message(struct hub *h, uint32_t number, const struct link_event *
 static void on_lost(struct hub *h, uint32_t number, const struct link_event *e, uint64_t now)
 {
 	struct hub_member *m = hub_member(h, number);
-	const struct rounds_member *r = rounds_member(h->rounds, number);
+	const struct rounds_member *r = rounds_ask_member(h->rounds, number);
 	m->linked = false;
 	m->changed = true;
 	h->changed = true;
@@ -442,7 +442,7 @@ static void on_delivered(struct hub *h, uint32_t number, const struct link_event
 	struct hub_member *m = hub_member(h, number);
 	m->bytes_down += e->size;
 	note_rate(h, number, e);
-	hub_gather_delivered(h, number, e->ref, &e->why, now);
+	hub_gather_take_delivered(h, number, e->ref, &e->why, now);
 	hub_distance_went(h, number, e, now);
 	for (uint32_t i = 0; m->pushed && i < h->run.files.n_shards; i++)
 		if (m->pushed[i] == e->ref)
@@ -460,7 +460,7 @@ static void on_object(struct hub *h, uint32_t number, struct link_event *e, uint
 	if (e->object_kind == OBJECT_contribution)
 		hub_gate_object(h, number, e);
 	else
-		hub_gather_object(h, number, e, now);
+		hub_gather_take_object(h, number, e, now);
 }
 
 void hub_link_event(struct hub *h, struct link_event *e, uint64_t now)

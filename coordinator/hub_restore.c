@@ -52,7 +52,8 @@ static void open_plan(void *arg, const struct store_plan *p)
 	struct rounds_member was = {.n_spans = p->n_spans, .steps = p->steps};
 	memcpy(was.spans, p->spans, sizeof was.spans);
 	memcpy(was.listed, p->listed, sizeof was.listed);
-	if (p->round != rounds_round(r->hub->rounds)) { /* a stream; no round was opened after */
+	if (p->round !=
+		rounds_ask_round(r->hub->rounds)) { /* a stream; no round was opened after */
 		rounds_return_stream(r->hub->rounds, &was);
 		return;
 	}
@@ -93,7 +94,7 @@ static enum err drop_damaged(struct restoring *r, struct why *why)
 static void count_contribution(struct restoring *r, const struct store_contribution *c)
 {
 	struct hub *h = r->hub;
-	if (c->round != rounds_round(h->rounds) || c->shard >= h->run.files.n_shards ||
+	if (c->round != rounds_ask_round(h->rounds) || c->shard >= h->run.files.n_shards ||
 		!rounds_on_contribution(h->rounds, c->peer, c->sequences, r->now))
 		return;
 	hub_member(h, c->peer)->arrived[c->shard] =
@@ -122,7 +123,7 @@ static enum err open_again(struct restoring *r, struct why *why)
 	h->validator = (uint32_t)validator;
 	if (err || !r->open)
 		return err;
-	h->announced = rounds_round(h->rounds);
+	h->announced = rounds_ask_round(h->rounds);
 	/* First, so that those not in are waited for while contributions are counted. */
 	rounds_restored(h->rounds, r->now);
 	for (size_t i = 0; i < r->n_in; i++)
@@ -183,7 +184,7 @@ enum err hub_restore(struct hub *h, uint64_t now, struct why *why)
 			rounds_on_gone(h->rounds, i, now);
 	rounds_on_pause(h->rounds, paused, now);
 	uint64_t head = run_head(&h->run).round;
-	bool finishing = rounds_state(h->rounds) == ROUNDS_finishing;
+	bool finishing = rounds_ask_state(h->rounds) == ROUNDS_finishing;
 	h->snapshot_due =
 		snapshot < head && (finishing || head % h->run.spec->round.snapshot_every == 0);
 	if (finishing && h->have_loss && h->last_loss.round == head)

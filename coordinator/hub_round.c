@@ -33,10 +33,10 @@ static bool commit(struct hub *h)
 static void put_numbers(struct hub *h)
 {
 	size_t n;
-	const struct span *pool = rounds_pool(h->rounds, &n);
+	const struct span *pool = rounds_ask_pool(h->rounds, &n);
 	store_pool_put(h->run.store, pool, n);
-	store_put_number(h->run.store, "cursor", rounds_cursor(h->rounds));
-	store_put_number(h->run.store, "voided", rounds_voided(h->rounds));
+	store_put_number(h->run.store, "cursor", rounds_ask_cursor(h->rounds));
+	store_put_number(h->run.store, "voided", rounds_ask_voided(h->rounds));
 }
 
 static void forget_arrivals(struct hub *h, uint32_t number)
@@ -68,8 +68,8 @@ static uint32_t pick_validator(const struct hub *h)
 {
 	uint32_t best = MEMBERS_NONE;
 	double speed = -1;
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (!m || !m->assigned || m->speed <= speed)
 			continue;
 		best = i;
@@ -110,7 +110,7 @@ static void store_plan(
 
 static void open_round(struct hub *h, uint64_t now)
 {
-	uint64_t round = rounds_round(h->rounds), before = run_head(&h->run).round;
+	uint64_t round = rounds_ask_round(h->rounds), before = run_head(&h->run).round;
 	h->opened_s = clock_wall_s();
 	end_round(h);
 	hub_topology_open(h, now);
@@ -119,8 +119,8 @@ static void open_round(struct hub *h, uint64_t now)
 	store_contribution_clear(h->run.store);
 	if (!is_measured(h, before))
 		ask_for_loss(h, loss_due(h, before) ? pick_validator(h) : MEMBERS_NONE, before);
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (m && m->assigned)
 			store_plan(h, i, m, round);
 	}
@@ -130,8 +130,8 @@ static void open_round(struct hub *h, uint64_t now)
 		return;
 	failpoint(FAILPOINT_plan_stored);
 	h->announced = round;
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (m && m->assigned)
 			hub_link_plan(h, i);
 	}
@@ -142,7 +142,7 @@ static void open_round(struct hub *h, uint64_t now)
 static void add_member(struct hub *h, uint32_t number)
 {
 	store_begin(h->run.store);
-	store_plan(h, number, rounds_member(h->rounds, number), rounds_round(h->rounds));
+	store_plan(h, number, rounds_ask_member(h->rounds, number), rounds_ask_round(h->rounds));
 	put_numbers(h);
 	if (commit(h))
 		hub_link_plan(h, number);
@@ -150,9 +150,9 @@ static void add_member(struct hub *h, uint32_t number)
 
 static void drop_member(struct hub *h, uint32_t number, uint64_t now)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, number);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	const struct hub_refused r = {
-		.what = "round", .member = number, .round = rounds_round(h->rounds)};
+		.what = "round", .member = number, .round = rounds_ask_round(h->rounds)};
 	struct why why;
 	log_at(round, 2, "round %llu goes on without member %u", (unsigned long long)r.round,
 		number);
@@ -180,12 +180,12 @@ static void drop_member(struct hub *h, uint32_t number, uint64_t now)
 static void put_streams(struct hub *h, uint64_t round)
 {
 	store_plan_clear(h->run.store);
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		struct rounds_member rest;
 		if (!m || !h->run.spec->round.overlap)
 			continue;
-		stream_rest(&h->run.spec->round, rounds_round(h->rounds), m, &rest);
+		stream_rest(&h->run.spec->round, rounds_ask_round(h->rounds), m, &rest);
 		if (rest.n_spans)
 			store_plan(h, i, &rest, round);
 	}
@@ -194,7 +194,7 @@ static void put_streams(struct hub *h, uint64_t round)
 static void abandon(struct hub *h)
 {
 	log_at(round, 2, "round %llu is abandoned: nobody is left in it",
-		(unsigned long long)rounds_round(h->rounds));
+		(unsigned long long)rounds_ask_round(h->rounds));
 	end_round(h);
 	store_begin(h->run.store);
 	put_streams(h, run_head(&h->run).round);
@@ -223,7 +223,7 @@ void hub_round_apply(struct hub *h)
 {
 	struct desk_job *j = desk_job_new(DESK_close);
 	struct desk_close *c = &j->close;
-	c->round = rounds_round(h->rounds);
+	c->round = rounds_ask_round(h->rounds);
 	c->parent = run_head(&h->run);
 	c->n_shards = h->run.files.n_shards;
 	c->states = alloc_must_zero(c->n_shards, sizeof *c->states);
@@ -295,7 +295,7 @@ static struct store_round sum_up(
 		.dropped = h->dropped,
 		.bytes_up = h->contributed,
 		.closed_s = clock_wall_s(),
-		.took_ns = now - rounds_opened_ns(h->rounds)};
+		.took_ns = now - rounds_ask_opened_ns(h->rounds)};
 	for (uint32_t i = 0; i < c->n_shards; i++) {
 		r.bytes_down += shared_len(c->out[i].record);
 		r.merged += c->out[i].entry.kind == UPDATE_merged;
@@ -390,7 +390,7 @@ static void on_closed(struct hub *h, struct desk_job *j, uint64_t now)
 	rounds_on_committed(h->rounds, ledger_tokens(h->run.ledger), now);
 	failpoint(FAILPOINT_before_sweep);
 	if (c->round % h->run.spec->round.snapshot_every == 0 ||
-		rounds_state(h->rounds) == ROUNDS_finishing)
+		rounds_ask_state(h->rounds) == ROUNDS_finishing)
 		hub_round_snapshot(h);
 	hub_sweep_round(h, c);
 	feed_tell(h->feed, "round", view_round(&row));
@@ -448,7 +448,7 @@ void hub_round_loss(struct hub *h, uint32_t number, const shoal_validation *v, u
 	h->validator = MEMBERS_NONE;
 	progress_line_loss(h, &row);
 	feed_tell(h->feed, "loss", view_loss(&row));
-	if (rounds_state(h->rounds) == ROUNDS_finishing && v->round == run_head(&h->run).round)
+	if (rounds_ask_state(h->rounds) == ROUNDS_finishing && v->round == run_head(&h->run).round)
 		rounds_on_last_validation(h->rounds, now);
 }
 
@@ -482,7 +482,7 @@ void hub_round_done(struct hub *h, struct desk_job *j, uint64_t now)
 {
 	switch ((enum desk_kind)j->mail.kind) {
 	case DESK_gate: hub_gate_done(h, j, now); break;
-	case DESK_update: hub_gather_done(h, j, now); break;
+	case DESK_update: hub_gather_take_done(h, j, now); break;
 	case DESK_close: on_closed(h, j, now); break;
 	case DESK_snapshot: on_snapshot(h, j); break;
 	case DESK_drop:

@@ -50,7 +50,7 @@ static void collect_members(const struct hub *h, uint64_t now, struct topology_i
 	const struct hub_topology *t = h->topology;
 	in->members = alloc_must_zero(h->n_members + 1u, sizeof *in->members);
 	for (uint32_t i = MEMBERS_FIRST; i < h->n_members; i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (!h->members[i].linked || !m || !m->assigned)
 			continue;
 		const struct distance_place place = distance_place(t->distance, i);
@@ -124,7 +124,7 @@ static void collect_pairs(const struct hub *h, uint64_t now, struct topology_in 
 static void collect_shards(const struct hub *h, struct topology_in *in)
 {
 	const struct hub_topology *t = h->topology;
-	const uint64_t round = rounds_round(h->rounds);
+	const uint64_t round = rounds_ask_round(h->rounds);
 	in->n_shards = h->run.files.n_shards;
 	in->shards = alloc_must_zero(in->n_shards + 1u, sizeof *in->shards);
 	in->before = t->planned && !t->plan.star;
@@ -217,7 +217,7 @@ void hub_topology_open(struct hub *h, uint64_t now)
 	for (uint32_t s = 0; s < h->run.files.n_shards; s++)
 		t->aggregator[s] = t->plan.aggregator[s];
 	hub_completion_open(h);
-	log_at(coord, 3, "round %llu: %s", (unsigned long long)rounds_round(h->rounds),
+	log_at(coord, 3, "round %llu: %s", (unsigned long long)rounds_ask_round(h->rounds),
 		t->plan.reason);
 }
 

@@ -16,11 +16,14 @@
 	X(run_tokens, gauge, "tokens of the whole run", NUMBER(h->run.spec->train.total_tokens)) \
 	X(rounds_closed_total, counter, "rounds closed", NUMBER(run_head(&h->run).round)) \
 	X(ledger_entries_total, counter, "ledger entries", NUMBER(run_head(&h->run).sequence)) \
-	X(state, gauge, "of the round machine, from 0:" STATES, NUMBER(rounds_state(h->rounds))) \
-	X(paused, gauge, "1 while the operator holds the run", NUMBER(rounds_paused(h->rounds))) \
+	X(state, gauge, "of the round machine, from 0:" STATES, \
+		NUMBER(rounds_ask_state(h->rounds))) \
+	X(paused, gauge, "1 while the operator holds the run", \
+		NUMBER(rounds_ask_paused(h->rounds))) \
 	X(round_seconds, gauge, "how long the open round has been open", \
-		rounds_state(h->rounds) == ROUNDS_open && now > rounds_opened_ns(h->rounds) \
-			? clock_seconds(now - rounds_opened_ns(h->rounds)) \
+		rounds_ask_state(h->rounds) == ROUNDS_open && \
+				now > rounds_ask_opened_ns(h->rounds) \
+			? clock_seconds(now - rounds_ask_opened_ns(h->rounds)) \
 			: 0.0) \
 	X(contribution_bytes_total, counter, "bytes of accepted contributions", \
 		NUMBER(h->sum.bytes_up)) \
@@ -50,7 +53,7 @@ static void print_members(const struct hub *h, struct buf *out)
 	for (int i = 0; i < MEMBER_STATES; i++)
 		buf_printf(out, "shoal_members{state=\"%s\"} %u\n",
 			memberstate_text((enum member_state)i),
-			rounds_count(h->rounds, (enum member_state)i));
+			rounds_ask_count(h->rounds, (enum member_state)i));
 	head(out, "member_tokens_total", "counter", "tokens accepted of a member");
 	for (uint32_t i = 0; i < ledger_peers(h->run.ledger); i++) {
 		struct ledger_account a = ledger_account(h->run.ledger, i);
@@ -58,8 +61,8 @@ static void print_members(const struct hub *h, struct buf *out)
 			(unsigned long long)a.tokens);
 	}
 	head(out, "member_tokens_per_second", "gauge", "speed of a member while it computes");
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (m && m->speed > 0)
 			buf_printf(out, "shoal_member_tokens_per_second{member=\"%u\"} %.9g\n", i,
 				m->speed);

@@ -26,7 +26,7 @@ double pace_utilisation(const struct hub *h)
 {
 	double speeds = 0;
 	for (uint32_t i = 0; i < h->n_members; i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		if (m && h->members[i].linked)
 			speeds += m->speed;
 	}

@@ -33,11 +33,11 @@ static void tell_wait(const struct hub *h, const char *reason, uint64_t now)
 	static char last[REASON_TEXT];
 	static uint64_t since, round; /* a round may be shorter than the time between two looks */
 	static bool told;
-	bool waits = rounds_state(h->rounds) == ROUNDS_waiting;
-	if (!waits || strcmp(reason, last) != 0 || round != rounds_round(h->rounds)) {
+	bool waits = rounds_ask_state(h->rounds) == ROUNDS_waiting;
+	if (!waits || strcmp(reason, last) != 0 || round != rounds_ask_round(h->rounds)) {
 		snprintf(last, sizeof last, "%s", waits ? reason : "");
 		since = now;
-		round = rounds_round(h->rounds);
+		round = rounds_ask_round(h->rounds);
 		told = false;
 	} else if (!told && now - since >= TELL_AFTER) {
 		log_at(coord, 1, "%s", reason);
@@ -61,7 +61,7 @@ void progress_line_show(const struct hub *h, uint64_t now)
 	if (isfinite(eta))
 		clock_text((uint64_t)(eta * (double)CLOCK_SECOND), left);
 	fprintf(stderr, "\r\033[Kround %llu  %s of %s tokens  loss %s  %s left  %.60s",
-		(unsigned long long)rounds_round(h->rounds),
+		(unsigned long long)rounds_ask_round(h->rounds),
 		human_size(ledger_tokens(h->run.ledger), "", tokens),
 		human_size(h->run.spec->train.total_tokens, "", total),
 		loss_text(&h->last_loss, h->have_loss, loss), left, reason);

@@ -11,8 +11,8 @@ struct tally {
 static struct tally count(const struct rounds *r)
 {
 	struct tally t = {.slowest = UINT32_MAX};
-	for (uint32_t i = 0; i < rounds_members(r); i++) {
-		const struct rounds_member *m = rounds_member(r, i);
+	for (uint32_t i = 0; i < rounds_ask_members(r); i++) {
+		const struct rounds_member *m = rounds_ask_member(r, i);
 		if (!m || !m->assigned)
 			continue;
 		t.assigned++;
@@ -33,7 +33,7 @@ static struct tally count(const struct rounds *r)
 static void open_reason(const struct rounds *r, char out[static REASON_TEXT])
 {
 	struct tally t = count(r);
-	unsigned long long round = rounds_round(r);
+	unsigned long long round = rounds_ask_round(r);
 	char away[40] = "";
 	if (t.away)
 		snprintf(away, sizeof away, ", %u lost their link", t.away);
@@ -50,15 +50,15 @@ static void waiting_reason(
 	const struct rounds *r, const struct spec *spec, uint64_t now, char out[static REASON_TEXT])
 {
 	uint64_t until;
-	uint32_t ready = rounds_count(r, MEMBER_ready), least = spec->round.peers_min;
-	uint32_t applying = rounds_applying(r, &until);
-	if (rounds_paused(r))
+	uint32_t ready = rounds_ask_count(r, MEMBER_ready), least = spec->round.peers_min;
+	uint32_t applying = rounds_ask_applying(r, &until);
+	if (rounds_ask_paused(r))
 		snprintf(out, REASON_TEXT, "paused by the operator");
 	else if (ready < least)
 		snprintf(out, REASON_TEXT,
 			"waiting for %u more peer%s: %u of at least %u ready, %u syncing, %u away",
 			least - ready, least - ready == 1 ? "" : "s", ready, least,
-			rounds_count(r, MEMBER_syncing), rounds_count(r, MEMBER_away));
+			rounds_ask_count(r, MEMBER_syncing), rounds_ask_count(r, MEMBER_away));
 	else
 		snprintf(out, REASON_TEXT,
 			"waiting for %u peer%s to apply the last round, at most %.0f s more",
@@ -69,18 +69,18 @@ static void waiting_reason(
 void reason_text(
 	const struct rounds *r, const struct spec *spec, uint64_t now, char out[static REASON_TEXT])
 {
-	switch (rounds_state(r)) {
+	switch (rounds_ask_state(r)) {
 	case ROUNDS_waiting: waiting_reason(r, spec, now, out); return;
 	case ROUNDS_open: open_reason(r, out); return;
 	case ROUNDS_closing:
 		snprintf(out, REASON_TEXT, "applying round %llu",
-			(unsigned long long)rounds_round(r));
+			(unsigned long long)rounds_ask_round(r));
 		return;
 	case ROUNDS_finishing:
 		snprintf(out, REASON_TEXT, "%s",
-			rounds_asked_last(r) ? "waiting for the final model's loss from a peer"
-					     : "all tokens are trained; waiting for a peer to "
-					       "measure the final loss");
+			rounds_ask_asked_last(r) ? "waiting for the final model's loss from a peer"
+						 : "all tokens are trained; waiting for a peer to "
+						   "measure the final loss");
 		return;
 	case ROUNDS_finished:
 		snprintf(out, REASON_TEXT, "finished: all tokens are trained");

@@ -73,27 +73,27 @@ void rounds_tick(struct rounds *r, uint64_t now);
  * event. */
 struct rounds_action rounds_next(struct rounds *r);
 /* When rounds_tick wants to be called at the latest; UINT64_MAX: only events matter. */
-uint64_t rounds_deadline(const struct rounds *r);
+uint64_t rounds_ask_deadline(const struct rounds *r);
 
 /* ---- asking */
-enum rounds_state rounds_state(const struct rounds *r);
-uint64_t rounds_round(const struct rounds *r);   /* the open one, or the next to open */
-uint32_t rounds_members(const struct rounds *r); /* numbers are below this */
-const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member);
-uint32_t rounds_count(const struct rounds *r, enum member_state s);
-uint64_t rounds_cursor(const struct rounds *r); /* the next fresh sequence number */
-const struct span *rounds_pool(
+enum rounds_state rounds_ask_state(const struct rounds *r);
+uint64_t rounds_ask_round(const struct rounds *r);   /* the open one, or the next to open */
+uint32_t rounds_ask_members(const struct rounds *r); /* numbers are below this */
+const struct rounds_member *rounds_ask_member(const struct rounds *r, uint32_t member);
+uint32_t rounds_ask_count(const struct rounds *r, enum member_state s);
+uint64_t rounds_ask_cursor(const struct rounds *r); /* the next fresh sequence number */
+const struct span *rounds_ask_pool(
 	const struct rounds *r, size_t *n); /* returned, not handed out again yet */
 /* Numbers that some shards have and others never will, since their member left before the others'
  * turn; summed over the shards. */
-uint64_t rounds_voided(const struct rounds *r);
-uint64_t rounds_planned_tokens(
+uint64_t rounds_ask_voided(const struct rounds *r);
+uint64_t rounds_ask_planned_tokens(
 	const struct rounds *r); /* of the open round, all members together */
-uint64_t rounds_opened_ns(const struct rounds *r);
-bool rounds_paused(const struct rounds *r);
+uint64_t rounds_ask_opened_ns(const struct rounds *r);
+bool rounds_ask_paused(const struct rounds *r);
 /* How many members have still to apply the last round before the next one opens, and until when
  * they are waited for. */
-uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns);
-bool rounds_asked_last(const struct rounds *r); /* a member was asked for the final loss */
+uint32_t rounds_ask_applying(const struct rounds *r, uint64_t *until_ns);
+bool rounds_ask_asked_last(const struct rounds *r); /* a member was asked for the final loss */
 
 #endif

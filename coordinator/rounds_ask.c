@@ -1,6 +1,6 @@
 #include "coordinator/rounds_parts.h"
 
-uint64_t rounds_deadline(const struct rounds *r)
+uint64_t rounds_ask_deadline(const struct rounds *r)
 {
 	uint64_t at = UINT64_MAX;
 	if (r->state == ROUNDS_waiting &&
@@ -24,70 +24,70 @@ uint64_t rounds_deadline(const struct rounds *r)
 	return at;
 }
 
-enum rounds_state rounds_state(const struct rounds *r)
+enum rounds_state rounds_ask_state(const struct rounds *r)
 {
 	return r->state;
 }
 
-uint64_t rounds_round(const struct rounds *r)
+uint64_t rounds_ask_round(const struct rounds *r)
 {
 	return r->round;
 }
 
-uint32_t rounds_members(const struct rounds *r)
+uint32_t rounds_ask_members(const struct rounds *r)
 {
 	return r->members.n;
 }
 
-const struct rounds_member *rounds_member(const struct rounds *r, uint32_t member)
+const struct rounds_member *rounds_ask_member(const struct rounds *r, uint32_t member)
 {
 	return memberlist_find(&r->members, member);
 }
 
-uint32_t rounds_count(const struct rounds *r, enum member_state s)
+uint32_t rounds_ask_count(const struct rounds *r, enum member_state s)
 {
 	return r->members.counts[s];
 }
 
-uint64_t rounds_cursor(const struct rounds *r)
+uint64_t rounds_ask_cursor(const struct rounds *r)
 {
 	return r->pool.cursor;
 }
 
-const struct span *rounds_pool(const struct rounds *r, size_t *n)
+const struct span *rounds_ask_pool(const struct rounds *r, size_t *n)
 {
 	*n = r->pool.n;
 	return r->pool.at;
 }
 
-uint64_t rounds_voided(const struct rounds *r)
+uint64_t rounds_ask_voided(const struct rounds *r)
 {
 	return r->voided;
 }
 
-uint64_t rounds_planned_tokens(const struct rounds *r)
+uint64_t rounds_ask_planned_tokens(const struct rounds *r)
 {
 	return r->planned_tokens;
 }
 
-uint64_t rounds_opened_ns(const struct rounds *r)
+uint64_t rounds_ask_opened_ns(const struct rounds *r)
 {
 	return r->waits.opened_ns;
 }
 
-bool rounds_paused(const struct rounds *r)
+bool rounds_ask_paused(const struct rounds *r)
 {
 	return r->paused;
 }
 
-uint32_t rounds_applying(const struct rounds *r, uint64_t *until_ns)
+uint32_t rounds_ask_applying(const struct rounds *r, uint64_t *until_ns)
 {
 	uint32_t late = memberlist_applying(&r->members), new = memberlist_near(&r->members);
 	*until_ns = late ? waits_settle(&r->waits) : waits_welcome(&r->waits);
 	return late + new;
 }
 
-bool rounds_asked_last(const struct rounds *r)
+bool rounds_ask_asked_last(const struct rounds *r)
 {
 	return r->asked_last;
 }

@@ -88,7 +88,8 @@ static const char *member_reason(const struct hub *h, const struct hub_member *m
 {
 	if (who->removed)
 		return "removed by the operator";
-	if (r && r->state == MEMBER_ready && !budget_welcome(&r->patience, rounds_round(h->rounds)))
+	if (r && r->state == MEMBER_ready &&
+		!budget_welcome(&r->patience, rounds_ask_round(h->rounds)))
 		return "is left out for some rounds: it held up the last one that it was in";
 	if (m->linked && m->told.reason[0])
 		return m->told.reason;
@@ -100,8 +101,8 @@ static const char *member_reason(const struct hub *h, const struct hub_member *m
 				   : "has not been seen since the coordinator started";
 	case MEMBER_syncing: return "fetches and applies what it missed";
 	case MEMBER_ready:
-		return rounds_state(h->rounds) == ROUNDS_open ? "waits for the next round"
-							      : "waits for a round to open";
+		return rounds_ask_state(h->rounds) == ROUNDS_open ? "waits for the next round"
+								  : "waits for a round to open";
 	case MEMBER_in: return "its contribution is in; waits for the round to close";
 	case MEMBER_gone: return "has left";
 	default: return "";
@@ -134,7 +135,7 @@ json_t *view_peer(const struct hub *h, uint32_t number, const struct store_refus
 	uint64_t now)
 {
 	const struct store_member *who = members_at(h->run.members, number);
-	const struct rounds_member *r = rounds_member(h->rounds, number);
+	const struct rounds_member *r = rounds_ask_member(h->rounds, number);
 	const struct hub_member *m = &h->members[number];
 	uint64_t tokens = ledger_peer_tokens(h->run.ledger, number),
 		 all = ledger_tokens(h->run.ledger);
@@ -241,7 +242,7 @@ static json_t *view_counts(const struct hub *h)
 	json_t *doc = json_pack("{s:o}", "total", count(members_count(h->run.members)));
 	for (int i = 0; i < MEMBER_STATES; i++)
 		json_object_set_new(doc, memberstate_text((enum member_state)i),
-			count(rounds_count(h->rounds, (enum member_state)i)));
+			count(rounds_ask_count(h->rounds, (enum member_state)i)));
 	return doc;
 }
 
@@ -314,18 +315,19 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	char reason[REASON_TEXT];
 	struct ledger_head head = run_head(&h->run);
 	struct hash state = run_state(&h->run);
-	bool open = rounds_state(h->rounds) == ROUNDS_open;
+	bool open = rounds_ask_state(h->rounds) == ROUNDS_open;
 	json_t *doc = json_object(), *at = json_object();
 	reason_text(h->rounds, h->run.spec, now, reason);
 	put(at, "sequence", count(head.sequence));
 	put(at, "round", count(head.round));
 	put(at, "hash", hex(&head.hash));
 	put(doc, "run", view_run(h));
-	put(doc, "state", json_string(roundstate_text(rounds_state(h->rounds))));
+	put(doc, "state", json_string(roundstate_text(rounds_ask_state(h->rounds))));
 	put(doc, "reason", json_string(reason));
-	put(doc, "paused", json_boolean(rounds_paused(h->rounds)));
-	put(doc, "round", count(rounds_round(h->rounds)));
-	put(doc, "round_s", figure(open ? clock_seconds(now - rounds_opened_ns(h->rounds)) : NAN));
+	put(doc, "paused", json_boolean(rounds_ask_paused(h->rounds)));
+	put(doc, "round", count(rounds_ask_round(h->rounds)));
+	put(doc, "round_s",
+		figure(open ? clock_seconds(now - rounds_ask_opened_ns(h->rounds)) : NAN));
 	put(doc, "head", at);
 	put(doc, "state_hash", hex(&state));
 	put(doc, "members", view_counts(h));

@@ -36,7 +36,7 @@ void member_repair(struct member *m, const struct why *why, bool own)
 	m->started = false;
 	m->plan_waits = m->training = false;
 	worker_abandon(m->worker);
-	member_unpush(m);
+	member_send_end(m);
 	inbox_drop(&m->inbox, UINT64_MAX);
 	m->target_since_ns = m->wanted = 0; /* nobody sends again what was dropped */
 	if (own)

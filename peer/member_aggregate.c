@@ -9,7 +9,7 @@
 
 #define KEEP_LEAST (256ull << 20) /* bytes of contributions at least */
 
-size_t member_contribution_most(const struct member *m)
+size_t member_aggregate_most(const struct member *m)
 {
 	struct exchange exchange;
 	struct why why;

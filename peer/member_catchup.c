@@ -100,7 +100,7 @@ void member_catchup_go(struct member *m, uint64_t now)
 	}
 	if (!m->spec->round.overlap)
 		worker_abandon(m->worker);
-	member_unpush(m);
+	member_send_end(m);
 	m->applying = true;
 	worker_apply(m->worker, records, n, &m->target, m->roster);
 }

@@ -54,7 +54,7 @@ static void on_found_again(struct member *m, struct fetch_result *r)
 	if (!memcmp(m->curve, r->curve, sizeof m->curve) && !strcmp(m->address, r->address))
 		return;
 	member_log(m, 1, "the coordinator has a new key or port; connecting to %s", r->address);
-	member_unpush(m);
+	member_send_end(m);
 	member_mesh_end(m);
 	link_forget(m->link, m->curve);
 	memcpy(m->curve, r->curve, sizeof m->curve);

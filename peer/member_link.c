@@ -79,7 +79,7 @@ static void on_plan(struct member *m, const struct link_event *e, uint64_t now)
 		return;
 	if (!same && !m->spec->round.overlap) { /* the round was opened anew */
 		worker_abandon(m->worker);
-		member_unpush(m);
+		member_send_end(m);
 	}
 	m->plan = plan;
 	m->plan_waits = true;
@@ -139,7 +139,7 @@ static void on_roster(struct member *m, const struct link_event *e)
 	member_roster(m, roster);
 }
 
-void member_note_refusal(struct member *m, enum err code, const char *what, const char *text)
+void member_link_refusal(struct member *m, enum err code, const char *what, const char *text)
 {
 	snprintf(m->status.last_refusal, sizeof m->status.last_refusal, "%s: %.200s",
 		err_name(code), text);
@@ -155,7 +155,7 @@ static void on_refusal(struct member *m, const shoal_refusal *r)
 		m->wanted = 0;
 		return;
 	}
-	member_note_refusal(m, (enum err)r->code, "a report", r->text);
+	member_link_refusal(m, (enum err)r->code, "a report", r->text);
 	(void)err_why(&why, (enum err)r->code, "%s", r->text);
 	if (r->code == ERR_hash && m->started && !m->applying)
 		member_repair(m, &why, false); /* this replica has drifted */
@@ -169,7 +169,7 @@ static void on_end(struct member *m, uint64_t now)
 	m->ended_ns = now;
 	m->plan_waits = false;
 	worker_abandon(m->worker);
-	member_unpush(m);
+	member_send_end(m);
 }
 
 static void on_want(struct member *m, const struct link_event *e)

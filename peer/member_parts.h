@@ -181,7 +181,7 @@ void member_fail(struct member *m, const struct why *why);
  * state if that may help (own), else from the newest snapshot. */
 void member_repair(struct member *m, const struct why *why, bool own);
 /* Something of this peer's was refused: to its user, in log and status. */
-void member_note_refusal(struct member *m, enum err code, const char *what, const char *text);
+void member_link_refusal(struct member *m, enum err code, const char *what, const char *text);
 /* Takes a roster if it is newer; one that came while the worker applied is taken up when it has. */
 void member_roster(struct member *m, struct roster *r);
 void member_hello(struct member *m, bool first);
@@ -202,7 +202,7 @@ void member_send(struct member *m, uint32_t shard, uint8_t *bytes, size_t len);
 /* A round's answer is asked for, maybe again: nothing of it counts as delivered. */
 void member_send_begin(struct member *m);
 /* They are not wanted any more. */
-void member_unpush(struct member *m);
+void member_send_end(struct member *m);
 /* The plan names others: what went elsewhere is sent to them. */
 void member_send_again(struct member *m, uint64_t now);
 /* Sent to the coordinator: what the aggregator does not take for so long. */
@@ -225,7 +225,7 @@ void member_mesh_end(struct member *m);                /* all of them */
 
 /* ---- aggregating, and being a witness (member_aggregate.c) */
 
-size_t member_contribution_most(const struct member *m); /* bytes of one, of any shard */
+size_t member_aggregate_most(const struct member *m); /* bytes of one, of any shard */
 void member_aggregate_plan(struct member *m);
 void member_aggregate_roster(struct member *m);
 void member_aggregate_contribution(

@@ -73,7 +73,7 @@ void member_send(struct member *m, uint32_t shard, uint8_t *bytes, size_t len)
 	send_on(m, shard, clock_now_ns());
 }
 
-void member_unpush(struct member *m)
+void member_send_end(struct member *m)
 {
 	for (uint32_t i = 0; i < m->spec->model.n_shards; i++) {
 		take_back(m, i);
@@ -182,7 +182,7 @@ static void declined(struct member *m, uint32_t shard, const struct why *why, ui
 	m->pushes[shard] = 0;
 	m->refused++;
 	if (!passes(why->code))
-		member_note_refusal(m, why->code, "a contribution", why->text);
+		member_link_refusal(m, why->code, "a contribution", why->text);
 	else if (!m->again_ns)
 		m->again_ns = now + backoff_next(&m->again);
 	if (passes(why->code))

@@ -17,7 +17,7 @@ void member_shelf_open(struct member *m)
 		.member = m->number,
 		.address = m->config->listen,
 		.rate = m->config->give,
-		.contribution_most = member_contribution_most(m),
+		.contribution_most = member_aggregate_most(m),
 		.owner = m,
 		.contribution = member_aggregate_contribution,
 		.bundle = member_aggregate_bundle};

@@ -73,7 +73,7 @@ static size_t taken_kinds(const struct member *m, struct transfer_kind *out)
 	const struct transfer_kind kinds[] = {{OBJECT_record, INBOX_BYTES},
 		{OBJECT_chain, OBJECT_PIECE}, {OBJECT_update, INBOX_BYTES},
 		{OBJECT_entry, LEDGER_ENTRY_MAX}, {OBJECT_bundle, INBOX_BYTES},
-		{OBJECT_contribution, member_contribution_most(m)}};
+		{OBJECT_contribution, member_aggregate_most(m)}};
 	memcpy(out, kinds, sizeof kinds);
 	return sizeof kinds / sizeof *kinds;
 }

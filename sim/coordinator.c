@@ -109,11 +109,11 @@ static void send_snapshot(struct coordinator *c, uint32_t member)
 
 static void send_plan(struct coordinator *c, uint32_t member)
 {
-	const struct rounds_member *m = rounds_member(c->rounds, member);
+	const struct rounds_member *m = rounds_ask_member(c->rounds, member);
 	struct letter *l = letter_new(LETTER_plan);
 	struct plan *p = &l->plan;
 	*p = (struct plan){.run = c->w->spec->id,
-		.round = rounds_round(c->rounds),
+		.round = rounds_ask_round(c->rounds),
 		.parent = ledger_at(c->archive.ledger),
 		.member = member,
 		.ledger_tokens = ledger_tokens(c->archive.ledger),
@@ -124,7 +124,7 @@ static void send_plan(struct coordinator *c, uint32_t member)
 		p->n_spans = m->n_spans;
 		memcpy(p->spans, m->spans, sizeof p->spans);
 		memcpy(p->listed, m->listed, sizeof p->listed);
-		p->planned_tokens = rounds_planned_tokens(c->rounds);
+		p->planned_tokens = rounds_ask_planned_tokens(c->rounds);
 	}
 	send(c, member, l);
 }
@@ -135,8 +135,8 @@ static uint32_t pick_validator(const struct coordinator *c)
 {
 	uint32_t best = MEMBERS_NONE;
 	double speed = -1;
-	for (uint32_t i = 0; i < rounds_members(c->rounds); i++) {
-		const struct rounds_member *m = rounds_member(c->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(c->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(c->rounds, i);
 		if (!m || !m->assigned || m->speed <= speed)
 			continue;
 		best = i;
@@ -154,8 +154,8 @@ static void open_round(struct coordinator *c)
 	c->dropped = 0;
 	c->validator = due ? pick_validator(c) : MEMBERS_NONE;
 	c->validates = before;
-	for (uint32_t i = 0; i < rounds_members(c->rounds); i++) {
-		const struct rounds_member *m = rounds_member(c->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(c->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(c->rounds, i);
 		if (m && m->assigned)
 			send_plan(c, i);
 	}
@@ -185,7 +185,7 @@ static enum err close_round(struct coordinator *c, struct why *why)
 		.down = sum.bytes,
 		.members = round.counts[turns_fragment(&w->spec->round, round.round)],
 		.dropped = c->dropped,
-		.took_s = clock_seconds(w->now - rounds_opened_ns(c->rounds)),
+		.took_s = clock_seconds(w->now - rounds_ask_opened_ns(c->rounds)),
 		.at_s = clock_seconds(w->now)};
 	tally_round(&w->tally, &row);
 	intake_clear(&c->intake);
@@ -231,7 +231,7 @@ static enum err settle(struct coordinator *c, struct why *why)
 		if (err)
 			return err;
 	}
-	const uint64_t at = rounds_deadline(c->rounds);
+	const uint64_t at = rounds_ask_deadline(c->rounds);
 	if (at < c->tick_ns) {
 		c->tick_ns = at > c->w->now ? at : c->w->now + 1;
 		world_at(c->w, c->tick_ns, EVENT_tick, WORLD_COORDINATOR);
@@ -243,8 +243,8 @@ static enum err settle(struct coordinator *c, struct why *why)
 
 static void plan_again(struct coordinator *c, uint32_t member)
 {
-	const struct rounds_member *m = rounds_member(c->rounds, member);
-	if (rounds_state(c->rounds) == ROUNDS_open && m && m->assigned &&
+	const struct rounds_member *m = rounds_ask_member(c->rounds, member);
+	if (rounds_ask_state(c->rounds) == ROUNDS_open && m && m->assigned &&
 		m->state == MEMBER_working)
 		send_plan(c, member);
 }
@@ -338,7 +338,7 @@ static void on_loss(struct coordinator *c, uint32_t member, const struct letter 
 	c->have_loss = true;
 	c->loss_round = l->round;
 	c->validator = MEMBERS_NONE;
-	if (rounds_state(c->rounds) == ROUNDS_finishing)
+	if (rounds_ask_state(c->rounds) == ROUNDS_finishing)
 		rounds_on_last_validation(c->rounds, c->w->now);
 }
 
@@ -351,7 +351,7 @@ enum err coordinator_letter(
 	case LETTER_hello: on_hello(c, member, l); break;
 	case LETTER_report: err = on_report(c, member, l, why); break;
 	case LETTER_progress:
-		if (l->round == rounds_round(c->rounds))
+		if (l->round == rounds_ask_round(c->rounds))
 			rounds_on_progress(c->rounds, member, l->steps, l->tokens_per_s, c->w->now);
 		break;
 	case LETTER_contribution: err = on_contribution(c, member, l, why); break;
@@ -408,9 +408,10 @@ enum err coordinator_waits(const struct coordinator *c, struct why *why)
 		"nothing has been trained for a day of virtual time: round %llu is %s, with %u "
 		"members ready, %u at work, %u in, %u catching up and %u away, and the spec wants "
 		"%u for a round",
-		(unsigned long long)rounds_round(c->rounds),
-		roundstate_text(rounds_state(c->rounds)), rounds_count(c->rounds, MEMBER_ready),
-		rounds_count(c->rounds, MEMBER_working), rounds_count(c->rounds, MEMBER_in),
-		rounds_count(c->rounds, MEMBER_syncing), rounds_count(c->rounds, MEMBER_away),
-		c->w->spec->round.peers_min);
+		(unsigned long long)rounds_ask_round(c->rounds),
+		roundstate_text(rounds_ask_state(c->rounds)),
+		rounds_ask_count(c->rounds, MEMBER_ready),
+		rounds_ask_count(c->rounds, MEMBER_working), rounds_ask_count(c->rounds, MEMBER_in),
+		rounds_ask_count(c->rounds, MEMBER_syncing),
+		rounds_ask_count(c->rounds, MEMBER_away), c->w->spec->round.peers_min);
 }

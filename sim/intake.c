@@ -36,11 +36,11 @@ void intake_release(struct intake *in)
 static struct gate_expect expectation(
 	const struct intake *in, uint32_t member, uint32_t shard, struct span *spans)
 {
-	const struct rounds_member *m = rounds_member(in->rounds, member);
+	const struct rounds_member *m = rounds_ask_member(in->rounds, member);
 	const struct intake_arrival *a = arrival(in, member, shard);
 	struct gate_expect e = {.run = in->spec->id,
 		.parent = ledger_at(in->archive->ledger).hash,
-		.round = rounds_round(in->rounds),
+		.round = rounds_ask_round(in->rounds),
 		.shard = shard,
 		.n = in->archive->files.n[shard],
 		.codec = in->archive->exchange.codec,
@@ -50,7 +50,7 @@ static struct gate_expect expectation(
 		.have = a->have,
 		.have_id = a->id};
 	memcpy(e.key, roster_by_number(in->roster, member)->sign.b, sizeof e.key);
-	if (m && m->assigned && rounds_state(in->rounds) == ROUNDS_open) {
+	if (m && m->assigned && rounds_ask_state(in->rounds) == ROUNDS_open) {
 		const uint32_t fragment = turns_fragment(&in->spec->round, e.round);
 		e.n_assigned = span_tail(m->spans, m->n_spans, m->listed[fragment], spans);
 	}
@@ -137,7 +137,7 @@ struct archive_round intake_round(struct intake *in)
 		in->counts[shard] = n;
 	}
 	return (struct archive_round){
-		.round = rounds_round(in->rounds), .counts = in->counts, .inputs = in->inputs};
+		.round = rounds_ask_round(in->rounds), .counts = in->counts, .inputs = in->inputs};
 }
 
 void intake_clear(struct intake *in)

@@ -260,11 +260,11 @@ void help_coordinator_object(struct hub *h, uint32_t i, const void *bytes, size_
 
 void help_coordinator_seal(struct hub *h, uint32_t i, uint32_t shard, struct buf *out)
 {
-	const struct rounds_member *m = rounds_member(h->rounds, i + MEMBERS_FIRST);
+	const struct rounds_member *m = rounds_ask_member(h->rounds, i + MEMBERS_FIRST);
 	size_t n = h->run.files.n[shard];
 	struct contribution c = {.run = h->run.spec->id,
 		.parent = run_head(&h->run).hash,
-		.round = rounds_round(h->rounds),
+		.round = rounds_ask_round(h->rounds),
 		.shard = shard,
 		.peer = i + MEMBERS_FIRST};
 	struct planes planes;
@@ -303,17 +303,17 @@ void help_coordinator_balances(const struct hub *h)
 	size_t n;
 	const struct spec_round *r = &h->run.spec->round;
 	const uint32_t shards = h->run.files.n_shards;
-	const struct span *pool = rounds_pool(h->rounds, &n);
+	const struct span *pool = rounds_ask_pool(h->rounds, &n);
 	uint64_t sum = shards * ledger_tokens(h->run.ledger) / h->run.spec->train.seq +
-		       rounds_voided(h->rounds);
+		       rounds_ask_voided(h->rounds);
 	for (size_t i = 0; i < n; i++)
 		sum += shards * (pool[i].last - pool[i].first);
-	for (uint32_t i = 0; i < rounds_members(h->rounds); i++) {
-		const struct rounds_member *m = rounds_member(h->rounds, i);
+	for (uint32_t i = 0; i < rounds_ask_members(h->rounds); i++) {
+		const struct rounds_member *m = rounds_ask_member(h->rounds, i);
 		for (uint32_t s = 0; m && s < shards; s++)
 			sum += span_count(m->spans, m->n_spans) - m->listed[s % turns_fragments(r)];
 	}
-	assert_int_equal(sum, shards * rounds_cursor(h->rounds));
+	assert_int_equal(sum, shards * rounds_ask_cursor(h->rounds));
 }
 
 /* ---- playing */
@@ -330,8 +330,9 @@ static void answer_plan(struct hub *h, uint32_t i)
 		help_coordinator_message(h, i, &v);
 	}
 	for (uint32_t s = 0; s < h->run.files.n_shards; s++)
-		if (rounds_state(h->rounds) == ROUNDS_open && !h->members[number].arrived[s].have &&
-			turns_has(&h->run.spec->round, rounds_round(h->rounds), s))
+		if (rounds_ask_state(h->rounds) == ROUNDS_open &&
+			!h->members[number].arrived[s].have &&
+			turns_has(&h->run.spec->round, rounds_ask_round(h->rounds), s))
 			help_coordinator_contribute(h, i, s);
 }
 
@@ -340,7 +341,7 @@ static uint64_t played; /* the round that is waited for */
 /* Where rounds overlap the next one is open at once. */
 static bool is_closed(const struct hub *h)
 {
-	return run_head(&h->run).round >= played && rounds_state(h->rounds) != ROUNDS_closing;
+	return run_head(&h->run).round >= played && rounds_ask_state(h->rounds) != ROUNDS_closing;
 }
 
 void help_coordinator_play(struct hub *h, uint64_t round)
@@ -349,10 +350,10 @@ void help_coordinator_play(struct hub *h, uint64_t round)
 		if (!h->members[i + MEMBERS_FIRST].linked)
 			help_coordinator_hello(h, i);
 	while (run_head(&h->run).round < round) {
-		assert_int_not_equal(rounds_state(h->rounds), ROUNDS_waiting);
+		assert_int_not_equal(rounds_ask_state(h->rounds), ROUNDS_waiting);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 			answer_plan(h, i);
-		played = rounds_round(h->rounds);
+		played = rounds_ask_round(h->rounds);
 		help_coordinator_until(h, is_closed);
 		assert_int_equal(h->failed.code, ERR_OK);
 		for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)

@@ -40,7 +40,7 @@ static inline void open_hub(struct hub *h, const struct spec *spec)
 	help_coordinator_open(h, spec);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		help_coordinator_hello(h, i);
-	assert_int_equal(rounds_state(h->rounds), ROUNDS_open);
+	assert_int_equal(rounds_ask_state(h->rounds), ROUNDS_open);
 	name_aggregator(h);
 }
 
@@ -71,7 +71,7 @@ static inline void receipt(struct hub *h, uint32_t i, uint32_t shard)
 {
 	struct buf c = seal(h, i, shard);
 	const shoal_receipt says = {
-		.round = rounds_round(h->rounds), .shard = shard, .bytes = c.len};
+		.round = rounds_ask_round(h->rounds), .shard = shard, .bytes = c.len};
 	say_receipt(h, AGGREGATOR, &c, &says);
 	buf_release(&c);
 }
@@ -103,7 +103,7 @@ static inline struct update_made make_update(
 						.key = find_key,
 						.arg = h},
 		.rule = h->run.exchange.rule,
-		.round = rounds_round(h->rounds),
+		.round = rounds_ask_round(h->rounds),
 		.shard = shard};
 	struct buf c[MEMBERS];
 	struct update_part parts[MEMBERS];
@@ -133,7 +133,7 @@ static inline void say_object(
 	struct link_event *e = link_event_new(LINK_object, help_coordinator_link(AGGREGATOR));
 	struct buf meta;
 	buf_init(&meta, TRANSFER_META);
-	buf_put_u64(&meta, rounds_round(h->rounds));
+	buf_put_u64(&meta, rounds_ask_round(h->rounds));
 	buf_put_u32(&meta, shard);
 	memcpy(e->meta, meta.data, meta.len);
 	e->meta_len = meta.len;
@@ -158,7 +158,7 @@ static inline bool is_checked(const struct hub *h)
 		if (hub_gather_state(h, s) == GATHER_checking ||
 			hub_gather_state(h, s) == GATHER_merging)
 			return false;
-	return rounds_state(h->rounds) != ROUNDS_closing ||
+	return rounds_ask_state(h->rounds) != ROUNDS_closing ||
 	       !(hub_gather_state(h, 0) == GATHER_made &&
 		       hub_gather_state(h, h->run.files.n_shards - 1) == GATHER_made);
 }
@@ -175,7 +175,7 @@ static inline void verdict(struct hub *h, uint32_t shard, bool truth)
 	struct update_made made = make_update(h, shard, ALL, false);
 	shoal_header header = {.which_body = MSG_verdict};
 	assert_int_equal(hub_gather_state(h, shard), GATHER_witnessed);
-	header.body.verdict.round = rounds_round(h->rounds);
+	header.body.verdict.round = rounds_ask_round(h->rounds);
 	header.body.verdict.shard = shard;
 	memcpy(header.body.verdict.merged, made.update.merged.b, sizeof made.update.merged.b);
 	header.body.verdict.merged[0] ^= !truth;

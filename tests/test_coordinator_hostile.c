@@ -20,7 +20,7 @@ static void open_round(struct hub *h, struct spec **spec)
 	help_coordinator_open(h, *spec);
 	for (uint32_t i = 0; i < HELP_COORDINATOR_MEMBERS; i++)
 		help_coordinator_hello(h, i);
-	assert_int_equal(rounds_state(h->rounds), ROUNDS_open);
+	assert_int_equal(rounds_ask_state(h->rounds), ROUNDS_open);
 }
 
 static void close_all(struct hub *h, struct spec *spec)
@@ -170,7 +170,7 @@ static void a_vanished_member_is_left_out(void **state)
 		for (uint32_t s = 0; s < 2; s++)
 			help_coordinator_contribute(&h, i, s);
 	help_coordinator_lost(&h, 2);
-	assert_int_not_equal(rounds_deadline(h.rounds), UINT64_MAX);
+	assert_int_not_equal(rounds_ask_deadline(h.rounds), UINT64_MAX);
 	uint64_t later = clock_now_ns() + 3600 * CLOCK_SECOND;
 	while (run_head(&h.run).round == 0) {
 		rounds_tick(h.rounds, later);
@@ -182,17 +182,17 @@ static void a_vanished_member_is_left_out(void **state)
 	help_coordinator_until(&h, is_closed);
 	assert_int_equal(ledger_tokens(h.run.ledger), 64);
 	assert_int_equal(ledger_peer_tokens(h.run.ledger, MEMBERS_FIRST + 2), 0);
-	const struct span *pool = rounds_pool(h.rounds, &n);
+	const struct span *pool = rounds_ask_pool(h.rounds, &n);
 	assert_int_equal(n, 1); /* its four sequences come back */
 	assert_int_equal(pool[0].last - pool[0].first, 4);
 
 	/* also after a restart; and they are given out again */
 	hub_close(&h);
 	help_coordinator_open(&h, spec);
-	rounds_pool(h.rounds, &n);
+	rounds_ask_pool(h.rounds, &n);
 	assert_int_equal(n, 1);
 	help_coordinator_play(&h, 2);
-	rounds_pool(h.rounds, &n);
+	rounds_ask_pool(h.rounds, &n);
 	assert_int_equal(n, 0);
 	close_all(&h, spec);
 }
@@ -208,8 +208,8 @@ static void who_was_dropped_is_not_blamed(void **state)
 	help_coordinator_lost(&h, 2);
 	rounds_tick(h.rounds, clock_now_ns() + 3600 * CLOCK_SECOND);
 	hub_settle(&h, clock_now_ns());
-	assert_false(rounds_member(h.rounds, MEMBERS_FIRST + 2)->assigned);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_open);
+	assert_false(rounds_ask_member(h.rounds, MEMBERS_FIRST + 2)->assigned);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_open);
 	help_coordinator_hello(&h, 2);
 	refuses(&h, 2, &b, ERR_wrong_round);
 	buf_release(&b);
@@ -286,7 +286,7 @@ static void hellos_are_checked(void **state)
 	bad.sequence = 0;
 	memcpy(bad.head, h.run.genesis.b, sizeof bad.head);
 	say_hello(&h, 0, &bad); /* behind, and that is well */
-	assert_int_equal(rounds_member(h.rounds, MEMBERS_FIRST)->state, MEMBER_syncing);
+	assert_int_equal(rounds_ask_member(h.rounds, MEMBERS_FIRST)->state, MEMBER_syncing);
 	assert_int_equal(h.refusals, 4);
 	close_all(&h, spec);
 }
@@ -309,7 +309,7 @@ static void who_is_kicked_stays_out(void **state)
 	assert_int_equal(roster_version(members_roster(h.run.members)), version + 1);
 	assert_int_equal(members_by_link(h.run.members, help_coordinator_link(0)), MEMBERS_NONE);
 	assert_int_equal(members_count(h.run.members), 2);
-	assert_false(rounds_member(h.rounds, MEMBERS_FIRST)->assigned);
+	assert_false(rounds_ask_member(h.rounds, MEMBERS_FIRST)->assigned);
 	for (uint32_t i = 1; i < 3; i++)
 		for (uint32_t s = 0; s < 2; s++)
 			help_coordinator_contribute(&h, i, s);
@@ -319,7 +319,7 @@ static void who_is_kicked_stays_out(void **state)
 	hub_close(&h);
 	help_coordinator_open(&h, spec);
 	assert_int_equal(members_count(h.run.members), 2);
-	assert_int_equal(rounds_member(h.rounds, MEMBERS_FIRST)->state, MEMBER_gone);
+	assert_int_equal(rounds_ask_member(h.rounds, MEMBERS_FIRST)->state, MEMBER_gone);
 	close_all(&h, spec);
 }
 
@@ -336,15 +336,15 @@ static void paused_is_paused(void **state)
 	help_coordinator_until(&h, one_round);
 	for (uint32_t i = 0; i < 3; i++)
 		help_coordinator_report(&h, i);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_waiting);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_waiting);
 	hub_close(&h);
 	help_coordinator_open(&h, spec); /* it is remembered */
 	for (uint32_t i = 0; i < 3; i++)
 		help_coordinator_hello(&h, i);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_waiting);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_waiting);
 	hub_pause(&h, false, clock_now_ns());
 	hub_settle(&h, clock_now_ns());
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_open);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_open);
 	close_all(&h, spec);
 }
 
@@ -360,17 +360,17 @@ static void the_run_ends(void **state)
 	struct spec *spec = help_coordinator_spec();
 	help_coordinator_open(&h, spec);
 	help_coordinator_play(&h, 10);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_finishing);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_finishing);
 	assert_int_not_equal(h.validator, MEMBERS_NONE); /* asked for the last loss */
 	shoal_header v = {.which_body = MSG_validation};
 	v.body.validation = (shoal_validation){
 		.round = 10, .nats_per_token = 1, .nats_per_byte = 1, .tokens = 5};
 	help_coordinator_message(&h, h.validator - MEMBERS_FIRST, &v);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_finished);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_finished);
 	help_coordinator_until(&h, over);
 	hub_close(&h);
 	help_coordinator_open(&h, spec);
-	assert_int_equal(rounds_state(h.rounds), ROUNDS_finished);
+	assert_int_equal(rounds_ask_state(h.rounds), ROUNDS_finished);
 	help_coordinator_until(&h, over);
 	close_all(&h, spec);
 }

@@ -28,8 +28,8 @@ static struct spec make_spec(double quorum)
 
 static uint64_t begins(const struct rounds *r, uint32_t member)
 {
-	assert_true(rounds_member(r, member)->n_spans > 0);
-	return rounds_member(r, member)->spans[0].first;
+	assert_true(rounds_ask_member(r, member)->n_spans > 0);
+	return rounds_ask_member(r, member)->spans[0].first;
 }
 
 static void the_next_round_opens_with_the_commit(void **state)
@@ -41,7 +41,7 @@ static void the_next_round_opens_with_the_commit(void **state)
 	expect(r, ROUNDS_open_round);
 	join(r, 1, 2);
 	assert_int_equal(expect(r, ROUNDS_add_member).member, 1); /* with most of it left */
-	assert_true(rounds_member(r, 1)->seconds > 9.9);
+	assert_true(rounds_ask_member(r, 1)->seconds > 9.9);
 	uint64_t a = begins(r, 0), b = begins(r, 1);
 	deliver_some(r, 0, 6, LENGTH);
 	deliver_some(r, 1, 4, LENGTH + 1);
@@ -50,7 +50,7 @@ static void the_next_round_opens_with_the_commit(void **state)
 	assert_int_equal(expect(r, ROUNDS_open_round).round, 2);
 	assert_int_equal(begins(r, 0), a + 6); /* right behind what is listed */
 	assert_int_equal(begins(r, 1), b + 4);
-	assert_int_equal(rounds_member(r, 0)->state, MEMBER_working);
+	assert_int_equal(rounds_ask_member(r, 0)->state, MEMBER_working);
 	rounds_free(r);
 }
 
@@ -61,7 +61,7 @@ static void a_stream_has_a_reserve(void **state)
 	struct rounds *r = start(&spec);
 	join(r, 0, 1);
 	expect(r, ROUNDS_open_round);
-	const struct rounds_member *m = rounds_member(r, 0);
+	const struct rounds_member *m = rounds_ask_member(r, 0);
 	for (uint64_t round = 1; round < 50; round++) {
 		uint64_t have = span_count(m->spans, m->n_spans);
 		assert_true(have <= budget_reserve(&spec, m->steps));
@@ -84,12 +84,12 @@ static void who_comes_late_in_a_round_waits_for_the_next(void **state)
 	expect(r, ROUNDS_open_round);
 	join(r, 1, LENGTH * 9 / 10);
 	expect(r, ROUNDS_none);
-	assert_int_equal(rounds_member(r, 1)->state, MEMBER_ready);
+	assert_int_equal(rounds_ask_member(r, 1)->state, MEMBER_ready);
 	deliver_some(r, 0, 6, LENGTH);
 	expect(r, ROUNDS_close_round);
 	rounds_on_committed(r, 6 * SEQ, LENGTH + 2);
 	expect(r, ROUNDS_open_round);
-	assert_int_equal(rounds_member(r, 1)->state, MEMBER_working);
+	assert_int_equal(rounds_ask_member(r, 1)->state, MEMBER_working);
 	rounds_free(r);
 }
 
@@ -107,18 +107,18 @@ static void a_round_that_is_held_up_takes_in_who_is_ready(void **state)
 	deliver_some(r, 0, 2, LENGTH);
 	expect(r, ROUNDS_none);
 	rounds_on_pause(r, true, LENGTH);
-	uint64_t given_up = rounds_deadline(r);
+	uint64_t given_up = rounds_ask_deadline(r);
 	rounds_on_pause(r, false, LENGTH);
-	uint64_t now = rounds_deadline(r);
+	uint64_t now = rounds_ask_deadline(r);
 	assert_true(now < given_up && now < 3 * LENGTH);
 	rounds_tick(r, now - 1);
 	expect(r, ROUNDS_none);
 	rounds_tick(r, now);
 	assert_int_equal(expect(r, ROUNDS_add_member).member, 2);
-	assert_true(rounds_member(r, 2)->seconds > 2 && rounds_member(r, 2)->seconds < 3);
-	assert_int_equal(rounds_deadline(r), given_up); /* nobody is left to be taken in */
+	assert_true(rounds_ask_member(r, 2)->seconds > 2 && rounds_ask_member(r, 2)->seconds < 3);
+	assert_int_equal(rounds_ask_deadline(r), given_up); /* nobody is left to be taken in */
 	deliver_some(r, 2, 1, now + LENGTH / 4);
-	now = rounds_deadline(r); /* a quorum is in */
+	now = rounds_ask_deadline(r); /* a quorum is in */
 	assert_true(now < given_up);
 	rounds_tick(r, now);
 	assert_int_equal(expect(r, ROUNDS_drop_member).member, 1);
@@ -150,10 +150,10 @@ static void who_is_late_sends_with_the_next_round(void **state)
 		if (late < 3)
 			assert_int_equal(begins(r, 1), first);
 	}
-	assert_int_equal(rounds_member(r, 1)->state, MEMBER_syncing);
-	assert_int_equal(rounds_member(r, 1)->n_spans, 0);
+	assert_int_equal(rounds_ask_member(r, 1)->state, MEMBER_syncing);
+	assert_int_equal(rounds_ask_member(r, 1)->n_spans, 0);
 	size_t n;
-	const struct span *pool = rounds_pool(r, &n);
+	const struct span *pool = rounds_ask_pool(r, &n);
 	bool back = false;
 	for (size_t i = 0; i < n; i++)
 		back |= pool[i].first <= first && first < pool[i].last;
@@ -179,13 +179,14 @@ static uint64_t draw(struct world *w, uint64_t below)
 static void account_balances(const struct world *w)
 {
 	size_t n;
-	const struct span *pool = rounds_pool(w->r, &n);
+	const struct span *pool = rounds_ask_pool(w->r, &n);
 	uint64_t sum = w->credited;
 	for (size_t i = 0; i < n; i++)
 		sum += pool[i].last - pool[i].first;
 	for (uint32_t i = 0; i < MEMBERS; i++)
-		sum += span_count(rounds_member(w->r, i)->spans, rounds_member(w->r, i)->n_spans);
-	assert_int_equal(sum, rounds_cursor(w->r));
+		sum += span_count(
+			rounds_ask_member(w->r, i)->spans, rounds_ask_member(w->r, i)->n_spans);
+	assert_int_equal(sum, rounds_ask_cursor(w->r));
 }
 
 static void act(struct world *w)
@@ -196,11 +197,11 @@ static void act(struct world *w)
 		for (uint32_t i = 0; i < MEMBERS; i++)
 			if (!draw(w, 10))
 				rounds_on_withdrawn(w->r, i, w->now);
-		if (rounds_state(w->r) != ROUNDS_closing)
+		if (rounds_ask_state(w->r) != ROUNDS_closing)
 			continue;
 		for (uint32_t i = 0; i < MEMBERS; i++)
-			if (rounds_member(w->r, i)->assigned)
-				w->credited += rounds_member(w->r, i)->sequences_in;
+			if (rounds_ask_member(w->r, i)->assigned)
+				w->credited += rounds_ask_member(w->r, i)->sequences_in;
 		w->closed++;
 		rounds_on_committed(w->r, w->credited * SEQ, w->now);
 	}
@@ -210,7 +211,7 @@ static void act(struct world *w)
 static void random_event(struct world *w)
 {
 	uint32_t i = (uint32_t)draw(w, MEMBERS);
-	const struct rounds_member *m = rounds_member(w->r, i);
+	const struct rounds_member *m = rounds_ask_member(w->r, i);
 	uint64_t all = span_count(m->spans, m->n_spans), some = all ? 1 + draw(w, all) : 1;
 	switch (draw(w, 8)) {
 	case 0: rounds_on_linked(w->r, i, draw(w, 2), w->now); break;
@@ -253,12 +254,12 @@ static void random_events_lose_no_number(void **state)
 static uint64_t accounted(const struct rounds *r, uint64_t listed)
 {
 	size_t n;
-	const struct span *pool = rounds_pool(r, &n);
-	uint64_t sum = listed + rounds_voided(r);
+	const struct span *pool = rounds_ask_pool(r, &n);
+	uint64_t sum = listed + rounds_ask_voided(r);
 	for (size_t i = 0; i < n; i++)
 		sum += SHARDS * (pool[i].last - pool[i].first);
-	for (uint32_t i = 0; i < rounds_members(r); i++) {
-		const struct rounds_member *m = rounds_member(r, i);
+	for (uint32_t i = 0; i < rounds_ask_members(r); i++) {
+		const struct rounds_member *m = rounds_ask_member(r, i);
 		for (uint32_t s = 0; m && s < SHARDS; s++)
 			sum += span_count(m->spans, m->n_spans) - m->listed[s];
 	}
@@ -281,20 +282,20 @@ static void one_fragment_in_each_round(void **state)
 	expect(r, ROUNDS_close_round);
 	rounds_on_committed(r, 10 * SEQ / SHARDS, LENGTH + 2);
 	expect(r, ROUNDS_open_round);
-	assert_int_equal(rounds_member(r, 0)->listed[0], 6);
-	assert_int_equal(accounted(r, 10), SHARDS * rounds_cursor(r));
+	assert_int_equal(rounds_ask_member(r, 0)->listed[0], 6);
+	assert_int_equal(accounted(r, 10), SHARDS * rounds_ask_cursor(r));
 	/* the other shard's first turn brings two rounds' worth */
 	assert_true(rounds_on_contribution(r, 0, 12, 2 * LENGTH));
 	rounds_on_lost(r, 1, 2 * LENGTH);
 	rounds_tick(r, 3 * LENGTH);
 	expect(r, ROUNDS_drop_member);
 	expect(r, ROUNDS_close_round);
-	assert_int_equal(rounds_voided(r), 4); /* that one shard has and the other never will */
+	assert_int_equal(rounds_ask_voided(r), 4); /* that one shard has and the other never will */
 	rounds_on_committed(r, 22 * SEQ / SHARDS, 3 * LENGTH + 1);
 	expect(r, ROUNDS_open_round);
-	assert_int_equal(rounds_member(r, 0)->listed[0], 0);
-	assert_int_equal(rounds_member(r, 0)->listed[1], 6);
-	assert_int_equal(accounted(r, 22), SHARDS * rounds_cursor(r));
+	assert_int_equal(rounds_ask_member(r, 0)->listed[0], 0);
+	assert_int_equal(rounds_ask_member(r, 0)->listed[1], 6);
+	assert_int_equal(accounted(r, 22), SHARDS * rounds_ask_cursor(r));
 	rounds_free(r);
 }
 
@@ -316,9 +317,9 @@ static void who_is_withdrawn_keeps_its_stream(void **state)
 	expect(r, ROUNDS_drop_member);
 	rounds_on_committed(r, 4 * SEQ, LENGTH + 2);
 	expect(r, ROUNDS_open_round);
-	assert_true(rounds_member(r, 1)->assigned);
+	assert_true(rounds_ask_member(r, 1)->assigned);
 	assert_int_equal(begins(r, 1), begin);
-	assert_int_equal(accounted(r, 4 * SHARDS), SHARDS * rounds_cursor(r));
+	assert_int_equal(accounted(r, 4 * SHARDS), SHARDS * rounds_ask_cursor(r));
 	rounds_free(r);
 }
 
@@ -336,7 +337,7 @@ static void an_abandoned_round_goes_on(void **state)
 	expect(r, ROUNDS_abandon);
 	assert_int_equal(expect(r, ROUNDS_open_round).round, 1);
 	assert_int_equal(begins(r, 0), begin);
-	assert_int_equal(accounted(r, 0), SHARDS * rounds_cursor(r));
+	assert_int_equal(accounted(r, 0), SHARDS * rounds_ask_cursor(r));
 	deliver_some(r, 0, 6, 1001 * LENGTH);
 	expect(r, ROUNDS_close_round);
 	rounds_free(r);
@@ -352,12 +353,12 @@ static void who_is_back_has_what_is_left_of_the_round(void **state)
 	expect(r, ROUNDS_open_round);
 	rounds_on_lost(r, 0, LENGTH / 2);
 	rounds_on_linked(r, 0, true, LENGTH * 6 / 10);
-	assert_int_equal(rounds_member(r, 0)->state, MEMBER_working);
-	double left = rounds_member(r, 0)->seconds;
+	assert_int_equal(rounds_ask_member(r, 0)->state, MEMBER_working);
+	double left = rounds_ask_member(r, 0)->seconds;
 	assert_true(left > 3.9 && left < 4.1);
 	rounds_on_lost(r, 0, LENGTH * 2);
 	rounds_on_linked(r, 0, true, LENGTH * 2 + 1);
-	left = rounds_member(r, 0)->seconds;
+	left = rounds_ask_member(r, 0)->seconds;
 	assert_true(left > 0.4 && left < 0.6); /* never 0, which is no limit */
 	rounds_free(r);
 }

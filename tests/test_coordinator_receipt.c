@@ -34,7 +34,7 @@ static void a_receipt_counts_as_the_contribution(void **state)
 	}
 	assert_int_equal(h.contributed, c.len);
 	assert_int_equal(h.bytes_up, 2 * c.len);
-	assert_int_equal(rounds_member(h.rounds, number_of(1))->shards_in, 1);
+	assert_int_equal(rounds_ask_member(h.rounds, number_of(1))->shards_in, 1);
 	receipt(&h, 1, 0); /* the bytes stay here */
 	assert_int_equal(hub_member(&h, number_of(1))->arrived[0].via, MEMBERS_NONE);
 	assert_int_equal(h.refusals, 0);

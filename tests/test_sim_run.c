@@ -41,21 +41,21 @@ static bool balanced(void)
 {
 	const struct rounds *r = coordinator_rounds(world.coordinator);
 	size_t n;
-	const struct span *pool = rounds_pool(r, &n);
+	const struct span *pool = rounds_ask_pool(r, &n);
 	const uint32_t shards = world.graph->n_shards, fragments = world.spec->round.fragments;
 	uint64_t sum = shards * ledger_tokens(coordinator_ledger(world.coordinator)) /
 			       world.spec->train.seq +
-		       rounds_voided(r);
+		       rounds_ask_voided(r);
 	returned |= n > 0;
 	for (size_t i = 0; i < n; i++)
 		sum += shards * (pool[i].last - pool[i].first);
-	const bool overlap = world.spec->round.overlap, open = rounds_state(r) == ROUNDS_open;
-	for (uint32_t i = 0; (overlap || open) && i < rounds_members(r); i++) {
-		const struct rounds_member *m = rounds_member(r, i);
+	const bool overlap = world.spec->round.overlap, open = rounds_ask_state(r) == ROUNDS_open;
+	for (uint32_t i = 0; (overlap || open) && i < rounds_ask_members(r); i++) {
+		const struct rounds_member *m = rounds_ask_member(r, i);
 		for (uint32_t k = 0; m && (overlap || m->assigned) && k < shards; k++)
 			sum += span_count(m->spans, m->n_spans) - m->listed[k % fragments];
 	}
-	assert_int_equal(sum, shards * rounds_cursor(r));
+	assert_int_equal(sum, shards * rounds_ask_cursor(r));
 	return false;
 }
 
