@@ -164,7 +164,7 @@ $(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
 wan_emulator := $(O)/tests/wan/emulator
 $(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
-$(O)/tests/e2e_wan: | $(wan_emulator)
+$(O)/tests/e2e_wan $(O)/tests/e2e_nat: | $(wan_emulator)
 # Real processes in which something breaks all the time (tests/chaos/chaos.c); schedule and count have unit tests.
 chaos := $(O)/tests/chaos
 $(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/listed chaos/schedule chaos/verdict help_proc help_run help_swarm \
