@@ -165,6 +165,7 @@ wan_emulator := $(O)/tests/wan/emulator
 $(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
 $(O)/tests/e2e_wan $(O)/tests/e2e_nat: | $(wan_emulator)
+$(O)/tests/test_base_nat: $(O)/tests/wan/nat.o
 # Real processes in which something breaks all the time (tests/chaos/chaos.c); schedule and count have unit tests.
 chaos := $(O)/tests/chaos
 $(chaos)/chaos: $(patsubst %,$(O)/tests/%.o,chaos/chaos chaos/actors chaos/listed chaos/schedule chaos/verdict help_proc help_run help_swarm \

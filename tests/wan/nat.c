@@ -47,6 +47,9 @@ static void rewrite(struct where *w, size_t at, size_t port_at, uint32_t address
 	if (w->sum) {
 		adjust(w->sum, a, (const uint8_t *)&address, sizeof address);
 		adjust(w->sum, p, (const uint8_t *)&port, sizeof port);
+		if (w->protocol == IPPROTO_UDP && !w->sum[0] && !w->sum[1])
+			w->sum[0] = w->sum[1] =
+				0xff; /* the same sum; zero says that there is none */
 	}
 	memcpy(a, &address, sizeof address);
 	memcpy(p, &port, sizeof port);
