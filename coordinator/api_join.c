@@ -100,7 +100,7 @@ static enum err take_in(struct hub *h, const struct request *q, uint32_t *number
 	err = store_commit(h->run.store, why);
 	if (err)
 		return err;
-	hub_roster_changed(h, clock_now_ns());
+	hub_joined(h, *number, clock_now_ns());
 	hub_settle(h, clock_now_ns());
 	log_at(coord, 2, "member %u joins: %s", *number, q->name);
 	return ERR_OK;

@@ -4,17 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/option.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "coordinator/commands.h"
+#include "coordinator/contact.h"
 #include "coordinator/human.h"
-#include "net/https_client.h"
 
 #define REPLY_MOST (16u << 20)
 
@@ -34,25 +32,6 @@ static const char about[] =
 	"link, or -\nfor standard input, from anywhere.\n";
 
 static const char examples[] = "  shoal-coordinator status run --peers\n";
-
-static enum err find_link(const char *word, struct joinlink *out, struct why *why)
-{
-	struct stat st;
-	bool folder = !stat(word, &st) && S_ISDIR(st.st_mode);
-	if (!folder && strcmp(word, "-") != 0 && !strstr(word, "://") && !file_exists(word))
-		return err_why(why, ERR_missing,
-			"there is no %s: give the folder of a run, or a file with its join link",
-			word);
-	char *path = folder ? alloc_must_printf("%s/join.link", word) : alloc_must_strdup(word);
-	enum err err = folder && !file_exists(path)
-			       ? err_why(why, ERR_missing,
-					 "%s holds no join.link: it is not the folder of a run, or "
-					 "it was served with --invite-file: give that file",
-					 word)
-			       : joinlink_read(path, out, why);
-	free(path);
-	return err;
-}
 
 /* ---- what came is another program's: nothing in it is taken for granted */
 
@@ -169,18 +148,9 @@ static enum err show_peers(struct https_client *c, struct why *why)
 
 static enum err ask(const char *word, struct why *why)
 {
-	struct joinlink link;
-	struct https_client_config config;
 	struct https_client *c = NULL;
-	struct statement s;
 	json_t *overview = NULL;
-	enum err err = find_link(word, &link, why);
-	if (err)
-		return err;
-	https_client_config_init(&config, &link);
-	err = https_client_new(&config, &c, why);
-	if (!err)
-		err = https_client_contact(c, &link, clock_wall_s(), &s, why);
+	enum err err = contact(word, &c, why);
 	if (!err)
 		err = https_client_get_json(c, "/api/v1/overview.json", REPLY_MOST, &overview, why);
 	if (!err)

@@ -8,6 +8,7 @@
 	X(serve, "SPEC --data DIR --dir DIR", "run the training of SPEC, for peers and a page") \
 	X(invite, "create|list|revoke DIR", "make and look after the links that let peers join") \
 	X(status, "DIR", "what a running coordinator does, and why it waits") \
+	X(plan, "DIR|--from FILE", "who aggregates, and why") \
 	X(replay, "DIR [--verify]", "compute the model again from the ledger, and compare") \
 	X(prepare, "TEXT... --out DIR", "turn text into tokens to train on") \
 	X(inspect, "KIND FILE...", "show what is in a spec, a model, a snapshot or another file") \

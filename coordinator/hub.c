@@ -17,7 +17,8 @@
 #include "net/statement.h"
 
 #define BEAT_MS 250
-#define PEERS_PER_BEAT 32 /* told to pages */
+#define ROSTER_AT_ONCE 256u /* members: up to there a roster is made for each newcomer */
+#define PEERS_PER_BEAT 32   /* told to pages */
 #define MAILS_PER_TURN 256
 #define PENDING_MOST 1000             /* refusals of one beat that are stored with their text */
 #define END_GRACE (10 * CLOCK_SECOND) /* for peers to leave by themselves at the end */
@@ -40,17 +41,42 @@ struct hub_member *hub_member(struct hub *h, uint32_t number)
 	return &h->members[number];
 }
 
+static void admit(struct hub *h)
+{
+	size_t n;
+	uint8_t *keys = members_links(h->run.members, &n);
+	link_admit(h->link, keys, n);
+	free(keys);
+}
+
+void hub_joined(struct hub *h, uint32_t number, uint64_t now)
+{
+	if (members_end(h->run.members) < ROSTER_AT_ONCE) {
+		hub_roster_changed(h, now);
+		return;
+	}
+	members_take(h->run.members);
+	admit(h);
+	(void)hub_member(h, number);
+	rounds_on_joined(h->rounds, number, now);
+	h->changed = true;
+}
+
+void hub_roster_settle(struct hub *h, uint64_t now)
+{
+	if (members_pending(h->run.members))
+		hub_roster_changed(h, now);
+}
+
 void hub_roster_changed(struct hub *h, uint64_t now)
 {
 	struct why why;
-	size_t n;
+	h->roster_ns = now;
 	if (members_renew(h->run.members, &why)) {
 		hub_fail(h, &why);
 		return;
 	}
-	uint8_t *keys = members_links(h->run.members, &n);
-	link_admit(h->link, keys, n);
-	free(keys);
+	admit(h);
 	for (uint32_t i = MEMBERS_FIRST; i < members_end(h->run.members); i++) {
 		if (!members_at(h->run.members, i))
 			continue;
@@ -274,6 +300,8 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	uint64_t now = clock_now_ns();
 	(void)fd;
 	(void)what;
+	if (now - h->roster_ns > CLOCK_SECOND)
+		hub_roster_settle(h, now);
 	hub_store_refusals(h);
 	hub_distance_tick(h, now);
 	tell_pages(h, now);

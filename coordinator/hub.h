@@ -111,6 +111,7 @@ struct hub {
 	struct hub_pace pace[HUB_PACE];
 	uint32_t n_pace;
 	uint64_t refusals;    /* all, ever */
+	uint64_t roster_ns;   /* it was made then */
 	uint32_t givers_told; /* how often members were told who gives */
 	uint64_t diverged;    /* reports of another state than ours */
 	bool snapshot_due;    /* one is being written */
@@ -167,6 +168,10 @@ void hub_store_refusals(struct hub *h);
 /* The signed statement of this coordinator's keys, for clocks that are right now: ours may have
  * been set since the last one was made.  Valid until the next call. */
 const char *hub_statement(struct hub *h);
+/* A member was added and committed.  A large roster is made, signed and told once a second, or
+ * before a plan is told, and not for each of many newcomers. */
+void hub_joined(struct hub *h, uint32_t number, uint64_t now);
+void hub_roster_settle(struct hub *h, uint64_t now);
 /* The roster has changed on disk: renew it, admit, tell everybody. */
 void hub_roster_changed(struct hub *h, uint64_t now);
 void hub_pause(struct hub *h, bool paused, uint64_t now);

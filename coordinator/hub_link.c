@@ -68,6 +68,7 @@ void hub_link_end(struct hub *h, uint32_t number)
 
 void hub_link_plan(struct hub *h, uint32_t number)
 {
+	hub_roster_settle(h, clock_now_ns());
 	const struct rounds_member *m = rounds_ask_member(h->rounds, number);
 	struct plan p = {.run = h->run.spec->id,
 		.round = rounds_ask_round(h->rounds),

@@ -1,4 +1,5 @@
 #include "coordinator/members.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -13,6 +14,8 @@ struct members {
 	uint32_t end, cap;
 	uint64_t version;
 	struct roster *roster;
+	uint32_t listed_end;      /* numbers below it are in the roster */
+	struct store_member last; /* that members_add put into the store */
 	char *text;
 };
 
@@ -58,6 +61,7 @@ static enum err make_roster(struct members *m, struct why *why)
 	json_decref(body);
 	roster_free(m->roster);
 	m->roster = roster;
+	m->listed_end = m->end;
 	return ERR_OK;
 }
 
@@ -100,32 +104,63 @@ void members_free(struct members *m)
 	free(m);
 }
 
+/* ---- those that the roster does not list yet: a second's worth of newcomers */
+
+static uint32_t pending_by(const struct members *m, size_t key_at, const uint8_t *key)
+{
+	for (uint32_t i = m->listed_end; i < m->end; i++)
+		if (m->at[i].number && !memcmp((const uint8_t *)&m->at[i] + key_at, key, STORE_KEY))
+			return i;
+	return MEMBERS_NONE;
+}
+
+static uint32_t by_sign(const struct members *m, const uint8_t *key)
+{
+	const struct roster_member *r = roster_by_sign(m->roster, key);
+	return r ? r->number : pending_by(m, offsetof(struct store_member, sign), key);
+}
+
+static uint32_t by_curve(const struct members *m, const uint8_t *key)
+{
+	const struct roster_member *r = roster_by_curve(m->roster, key);
+	return r ? r->number : pending_by(m, offsetof(struct store_member, curve), key);
+}
+
+bool members_pending(const struct members *m)
+{
+	return m->end > m->listed_end;
+}
+
+void members_take(struct members *m)
+{
+	read_member(m, &m->last);
+}
+
 /* ---- joining */
 
-static enum err already(
-	const struct members *m, const struct roster_member *r, uint32_t *number, struct why *why)
+static enum err already(const struct members *m, uint32_t number, struct why *why)
 {
-	*number = r->number;
-	if (r->removed)
+	if (m->at[number].removed)
 		return err_why(why, ERR_unknown_peer,
-			"member %u (%s) was removed by the operator of this run", r->number,
-			m->at[r->number].name);
+			"member %u (%s) was removed by the operator of this run", number,
+			m->at[number].name);
 	return ERR_OK;
 }
 
 enum err members_find(
 	const struct members *m, const struct members_new *n, uint32_t *number, struct why *why)
 {
-	const struct roster_member *by_sign = roster_by_sign(m->roster, n->sign);
-	const struct roster_member *by_curve = roster_by_curve(m->roster, n->curve);
-	if (by_sign && by_sign == by_curve)
-		return already(m, by_sign, number, why);
-	if (by_sign || by_curve)
+	const uint32_t sign = by_sign(m, n->sign), curve = by_curve(m, n->curve);
+	*number = sign;
+	if (sign != MEMBERS_NONE && sign == curve)
+		return already(m, sign, why);
+	if (sign != MEMBERS_NONE || curve != MEMBERS_NONE)
 		return err_why(why, ERR_exists,
 			"%s key belongs to member %u with another %s key: was only part of a "
 			"peer's folder copied?",
-			by_sign ? "this signing" : "this link",
-			by_sign ? by_sign->number : by_curve->number, by_sign ? "link" : "signing");
+			sign != MEMBERS_NONE ? "this signing" : "this link",
+			sign != MEMBERS_NONE ? sign : curve,
+			sign != MEMBERS_NONE ? "link" : "signing");
 	if (!roster_name_ok(n->name))
 		return err_why(why, ERR_syntax,
 			"a member's name has 1 to %d printable characters: choose another with "
@@ -147,6 +182,7 @@ uint32_t members_add(struct members *m, const struct members_new *n)
 	memcpy(one.version, n->version, strnlen(n->version, sizeof one.version - 1));
 	store_member_put(m->store, &one);
 	store_put_number(m->store, "roster_version", m->version + 1);
+	m->last = one;
 	return one.number;
 }
 
@@ -176,8 +212,8 @@ const char *members_text(const struct members *m)
 
 uint32_t members_by_link(const struct members *m, const uint8_t curve[static STORE_KEY])
 {
-	const struct roster_member *r = roster_by_curve(m->roster, curve);
-	return r && !r->removed ? r->number : MEMBERS_NONE;
+	const uint32_t number = by_curve(m, curve);
+	return number != MEMBERS_NONE && !m->at[number].removed ? number : MEMBERS_NONE;
 }
 
 const struct store_member *members_at(const struct members *m, uint32_t number)

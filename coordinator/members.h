@@ -39,6 +39,10 @@ enum err members_find(const struct members *m, const struct members_new *n, uint
 uint32_t members_add(struct members *m, const struct members_new *n);
 /* The same, for a member that is put out.  ERR_missing. */
 enum err members_remove(struct members *m, uint32_t number) MUST_CHECK;
+/* After the commit of one that was added, in place of members_renew, which lists it in the roster
+ * later: it may link already. */
+void members_take(struct members *m);
+bool members_pending(const struct members *m); /* some are not in the roster yet */
 /* After the commit: what the store says is what counts now; the roster's version has grown. */
 enum err members_renew(struct members *m, struct why *why) MUST_CHECK;
 

@@ -9,6 +9,8 @@
 
 #define FRAME_EXTRA 256 // more than ZMTP, CURVE and TCP add to a small message
 
+#define LOOK_LEAST 1024u
+
 struct guarded {
 	bool open;
 	struct sockaddr_storage peer; // to know the connection again: descriptors are reused
@@ -22,6 +24,7 @@ struct guard {
 	struct guarded *of; // by descriptor
 	size_t size, open;
 	uint64_t cuts;
+	size_t next; /* to be looked at */
 };
 
 struct guard *guard_new(const struct guard_limits *limits)
@@ -117,7 +120,10 @@ static bool broken(const struct guard *g, struct guarded *c, int fd, uint64_t no
 
 void guard_tick(struct guard *g, uint64_t now_ns)
 {
-	for (size_t fd = 0; fd < g->size; fd++) {
+	/* Two calls of the kernel for each: of thousands only some at a time. */
+	const size_t share = g->size / 8 > LOOK_LEAST ? g->size / 8 : LOOK_LEAST;
+	for (size_t i = 0; i < share && i < g->size; i++) {
+		const size_t fd = g->next++ % g->size;
 		struct guarded *c = &g->of[fd];
 		if (c->open && c->peer_len && broken(g, c, (int)fd, now_ns))
 			guard_cut(g, (int)fd);

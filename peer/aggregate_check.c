@@ -88,14 +88,29 @@ static enum err open_entry(
 	return err;
 }
 
+/* Of a merged update only that says what its vector's hash is. */
+static enum err hash_merged(struct aggregate *a, struct update *update, struct why *why)
+{
+	struct aggregate_round *round;
+	if (update->kind != UPDATE_merged)
+		return ERR_OK;
+	enum err err = aggregate_keep_find(a, update->head.round, update->head.shard, &round, why);
+	if (err)
+		return err;
+	const struct update_make how = aggregate_make_how(a, round, update->head.shard);
+	return update_verify(update, &how.expect, why);
+}
+
 /* That the update is what the entry lists is enough: the entry counts only as one of a signed
  * chain, and who applies the record verifies the rest, as of any other record. */
-static enum err compose(struct aggregate_job *job, const struct ledger_entry *e,
-	struct aggregate_result *r, struct why *why)
+static enum err compose(struct aggregate *a, struct aggregate_job *job,
+	const struct ledger_entry *e, struct aggregate_result *r, struct why *why)
 {
 	struct update update = {0};
 	struct buf record;
 	enum err err = update_open(job->update, job->update_len, &update, why);
+	if (!err)
+		err = hash_merged(a, &update, why);
 	if (!err)
 		err = update_matches(&update, e, why);
 	buf_init(&record, job->len + job->update_len);
@@ -111,14 +126,13 @@ static enum err compose(struct aggregate_job *job, const struct ledger_entry *e,
 enum err aggregate_check_record(
 	struct aggregate *a, struct aggregate_job *job, struct aggregate_result *r, struct why *why)
 {
-	(void)a;
 	struct ledger_entry entry = {0};
 	enum err err = open_entry(job, &entry, why);
 	if (!err) {
 		r->round = entry.round;
 		r->shard = entry.shard;
 		r->sequence = entry.sequence;
-		err = compose(job, &entry, r, why);
+		err = compose(a, job, &entry, r, why);
 	}
 	ledger_entry_release(&entry);
 	return err;

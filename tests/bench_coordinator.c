@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -160,8 +162,10 @@ static void start_peers(unsigned peers, pid_t *of)
 		of[i] = fork();
 		if (of[i] < 0)
 			help_bench_die("fork failed");
-		if (!of[i])
+		if (!of[i]) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever ends the bench */
 			help_light_run(&c);
+		}
 	}
 }
 

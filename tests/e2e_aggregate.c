@@ -49,15 +49,19 @@ static const char *run_three(const char *plan, const char *const *changes)
 	setenv("SHOAL_PLAN", plan, 1);
 	help_swarm_start(&s, changes);
 	unsetenv("SHOAL_PLAN");
+	setenv("LOG", "peer:2", 1);
 	for (int i = 0; i < 2; i++)
 		peers[i] = listener(&s, proc_text("peer%d", i));
 	peers[2] = help_swarm_peer(&s, "peer2");
+	unsetenv("LOG");
 	const char *line = help_swarm_finish(&s, WAIT);
 	const uint64_t by_peers = strtoull(help_run_value(line, "aggregated"), NULL, 10);
 	if (strcmp(plan, "latency") != 0)
 		assert_int_equal(by_peers > 0, !strcmp(plan, "random"));
 	for (int i = 0; i < 3; i++)
 		help_swarm_ends(peers[i], WAIT);
+	for (int i = 0; i < 3; i++) /* everything came the shorter way */
+		assert_null(strstr(proc_err(peers[i]), "is passed over"));
 	help_swarm_verify(&s, line);
 	return line;
 }

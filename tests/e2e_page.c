@@ -29,6 +29,7 @@ static int start_all(void **state)
 	(void)state;
 	if (!webdriver_installed())
 		return 0;
+	setenv("SHOAL_PLAN", "random", 1); /* whoever is reached aggregates */
 	help_swarm_start(&swarm, changes);
 	browser = webdriver_start();
 	webdriver_window(browser, 1280, 900, false);
@@ -157,7 +158,9 @@ static void shows_what_happens_as_it_happens(void **state)
 	(void)state;
 	need_browser();
 	json_decref(webdriver_value(browser, "window.marker = 1"));
+	setenv("SHOAL_LISTEN", "127.0.0.1:0", 1);
 	help_swarm_peer(&swarm, "alice");
+	unsetenv("SHOAL_LISTEN");
 	help_swarm_peer(&swarm, HOSTILE);
 	wait_for("document.querySelectorAll('#peers-table tbody tr[data-key]').length === 2");
 	wait_for("document.getElementById('state').dataset.state === 'open'");
@@ -183,6 +186,24 @@ static void keeps_names_harmless(void **state)
 			HOSTILE));
 	same("owned", number_on_page("window.owned === undefined"), 1);
 	same("images", number_on_page("document.querySelectorAll('main img, main b').length"), 0);
+	no_console_errors(NULL);
+}
+
+static void shows_who_aggregates(void **state)
+{
+	(void)state;
+	need_browser();
+	wait_for("document.querySelectorAll('#topology-members tbody tr[data-key]').length === 2");
+	wait_for("document.querySelectorAll('#topology-map .aggregator').length === 1");
+	wait_for("document.querySelectorAll('#topology-rounds tbody tr[data-key]').length > 1");
+	json_t *t = api("topology.json");
+	const json_t *plan = json_object_get(t, "plan");
+	assert_string_equal(
+		text_of("topology-reason"), json_string_value(json_object_get(plan, "reason")));
+	assert_non_null(strstr(text_of("topology-members"), "aggregator of shards 0 to 1"));
+	assert_non_null(strstr(text_of("topology-members"), "alice"));
+	assert_true(at(t, "aggregated") > 0);
+	json_decref(t);
 	no_console_errors(NULL);
 }
 
@@ -461,6 +482,7 @@ int main(void)
 		cmocka_unit_test(says_why_nothing_happens),
 		cmocka_unit_test(shows_what_happens_as_it_happens),
 		cmocka_unit_test(keeps_names_harmless),
+		cmocka_unit_test(shows_who_aggregates),
 		cmocka_unit_test(lets_only_the_operator_control),
 		cmocka_unit_test(shows_the_figures_of_the_api),
 		cmocka_unit_test(comes_back_after_the_coordinator),

@@ -99,7 +99,11 @@ static void read_head(struct crowd *c, struct https_client *https)
 {
 	json_t *doc = NULL;
 	struct why why = {0};
-	fine(https_client_get_json(https, "/api/v1/head", ANSWER_MOST, &doc, &why), &why);
+	enum err err;
+	while ((err = https_client_get_json(https, "/api/v1/head", ANSWER_MOST, &doc, &why)) ==
+		ERR_busy)
+		poll(NULL, 0, 200);
+	fine(err, &why);
 	fine(ledger_head_parse(json_object_get(doc, "body"), &c->run, &c->head, &why), &why);
 	json_decref(doc);
 }

@@ -14,9 +14,8 @@ enum light_order { LIGHT_join, LIGHT_link, LIGHT_storm, LIGHT_end };
 
 /* Shared by the processes: orders one way, counts the other. */
 struct light_board {
-	_Atomic int order;       /* enum light_order */
-	_Atomic uint32_t storm;  /* how many of each process are to come back at once */
-	_Atomic uint32_t sample; /* round trips of other samples are not counted */
+	_Atomic int order;      /* enum light_order */
+	_Atomic uint32_t storm; /* how many of each process are to come back at once */
 	_Atomic uint32_t joined, open, stormed, refused, lost, plans, heads;
 	_Atomic uint32_t rtt[LIGHT_BINS];
 };
