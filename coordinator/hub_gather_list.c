@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "coordinator/hub_gather_parts.h"
 #include "coordinator/hub_topology.h"
 #include "round/normlimit.h"
@@ -68,27 +69,19 @@ static bool may_witness(const struct hub *h, const struct gather_shard *s, uint3
 	return s->rows[row].peer != s->aggregator && is_linked(h, s->rows[row].peer);
 }
 
-/* By lot, from what is fixed before the round's contributions are made. */
+/* By lot, and by one that its aggregator cannot know before it has answered. */
 uint32_t hub_gather_list_witness(const struct hub *h, uint32_t shard)
 {
 	const struct gather_shard *s = &h->gather->shards[shard];
-	const struct ledger_head head = run_head(&h->run);
-	uint32_t eligible = 0;
-	for (uint32_t i = 0; i < s->n; i++)
-		eligible += may_witness(h, s, i);
+	uint64_t lot;
+	uint32_t eligible = 0, i = 0;
+	for (uint32_t k = 0; k < s->n; k++)
+		eligible += may_witness(h, s, k);
 	if (!eligible)
 		return MEMBERS_NONE;
-	struct hash_state *state = hash_begin();
-	hash_add(state, "shoal witness", 13);
-	hash_add(state, head.hash.b, sizeof head.hash.b);
-	hash_add_u64(state, h->announced);
-	hash_add_u32(state, shard);
-	const struct hash lot = hash_end(state);
-	struct rd r;
-	rd_init(&r, lot.b, sizeof lot.b);
-	uint32_t left = (uint32_t)(rd_u64(&r) % eligible), i = 0;
-	while (!may_witness(h, s, i) || left--)
-		i++;
+	rng_secret(&lot, sizeof lot);
+	for (uint32_t left = (uint32_t)(lot % eligible); !may_witness(h, s, i) || left--; i++)
+		;
 	return s->rows[i].peer;
 }
 

@@ -174,7 +174,7 @@ const columnsOf = (nameOf) => [
 const roundColumns = [
 	{label: 'Round', of: (r) => count(r.round)},
 	{label: 'Plan', of: (r) => r.star ? 'coordinator' : 'aggregators'},
-	{label: 'Predicted', term: 'predicted', number: true, of: (r) => span(r.predicted_s)},
+	{label: 'Predicted', term: 'predicted', number: true, of: (r) => r.predicted_s > 0 ? span(r.predicted_s) : DASH},
 	{label: 'Measured', term: 'predicted', number: true, of: (r) => span(r.measured_s)},
 ];
 
