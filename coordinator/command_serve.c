@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <poll.h>
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -23,6 +24,8 @@
 #define CONNECTIONS_MOST 16384
 #define SPACE_EVERY_MS 2000
 #define SPACE_LEAST (1u << 20) /* bytes that fit again */
+
+#define FILES_BESIDE 1200 /* files beside links: of the store, and of who asks by HTTPS */
 
 static struct {
 	struct hub_config hub;
@@ -188,6 +191,21 @@ static enum err serve(const char *path, const char *const *sets, size_t n_sets, 
 	return err;
 }
 
+/* Each link is an open file: as many as this system lets a process have. */
+static void allow_files(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	if (!setrlimit(RLIMIT_NOFILE, &files) &&
+		files.rlim_max < (rlim_t)opt.connections + FILES_BESIDE)
+		log_at(coord, 1,
+			"this system lets a process open %llu files: about so many peers can be "
+			"linked at once (ulimit -Hn raises that)",
+			(unsigned long long)files.rlim_max);
+}
+
 static enum err check(size_t n_words, const char *const *words, struct why *why)
 {
 	if (!n_words || strchr(words[0], '='))
@@ -227,6 +245,7 @@ int command_serve(int argc, char **argv)
 	opt.hub.invite_uses = (uint32_t)opt.uses;
 	opt.hub.connections_most = (uint32_t)opt.connections;
 	enum err err = check(n, words, &why);
+	allow_files();
 	if (!err)
 		err = serve(words[0], words + 1, n - 1, &why);
 	return err ? program_fail(COMMAND_PROGRAM, argv[0], &why) : PROGRAM_ok;

@@ -151,6 +151,33 @@ static void the_coordinator_dies_between(void **state)
 	help_swarm_verify(&s, help_swarm_stop(&s));
 }
 
+static const char *made_from(const char *file)
+{
+	struct proc *p = PROC_RUN(0, 30, "shoal-coordinator", "plan", "--from", file, "--json");
+	return proc_text("%s", proc_out(p));
+}
+
+static void a_plan_is_dumped_and_made_again(void **state)
+{
+	(void)state;
+	struct swarm s;
+	struct proc *aggregator, *other;
+	aggregator_and_two(&s, &aggregator, &other, timed);
+	const char *file = proc_text("%s/measured.json", s.scratch);
+	PROC_RUN(0, 30, "shoal-coordinator", "plan", s.link, "--dump", file);
+	assert_string_equal(made_from(file), made_from(file));
+	struct proc *p = PROC_RUN(0, 30, "shoal-coordinator", "plan", "--from", file, "--explain");
+	assert_non_null(strstr(proc_out(p), "aggregates shards"));
+	assert_non_null(strstr(proc_out(p), "coordinator alone"));
+	p = PROC_RUN(0, 30, "shoal-coordinator", "plan", "--from", file, "--plan", "star");
+	assert_non_null(strstr(proc_out(p), "as it was told"));
+	help_run_write(file, "{\"mode\":\"latency\",\"members\":7}");
+	p = PROC_RUN(1, 30, "shoal-coordinator", "plan", "--from", file);
+	assert_non_null(strstr(proc_err(p), "members"));
+	PROC_RUN(2, 30, "shoal-coordinator", "plan", s.link, "--from", file);
+	unsetenv("SHOAL_PLAN");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +186,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_killed_aggregator_is_replaced, proc_teardown),
 		cmocka_unit_test_teardown(a_frozen_aggregator_is_replaced, proc_teardown),
 		cmocka_unit_test_teardown(the_coordinator_dies_between, proc_teardown),
+		cmocka_unit_test_teardown(a_plan_is_dumped_and_made_again, proc_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
