@@ -88,38 +88,27 @@ static enum err open_entry(
 	return err;
 }
 
-/* Of a merged update only that says what its vector's hash is. */
-static enum err hash_merged(struct aggregate *a, struct update *update, struct why *why)
-{
-	struct aggregate_round *round;
-	if (update->kind != UPDATE_merged)
-		return ERR_OK;
-	enum err err = aggregate_keep_find(a, update->head.round, update->head.shard, &round, why);
-	if (err)
-		return err;
-	const struct update_make how = aggregate_make_how(a, round, update->head.shard);
-	return update_verify(update, &how.expect, why);
-}
-
-/* That the update is what the entry lists is enough: the entry counts only as one of a signed
- * chain, and who applies the record verifies the rest, as of any other record. */
 static enum err compose(struct aggregate *a, struct aggregate_job *job,
 	const struct ledger_entry *e, struct aggregate_result *r, struct why *why)
 {
-	struct update update = {0};
+	struct aggregate_round *round;
+	struct update_made made;
 	struct buf record;
-	enum err err = update_open(job->update, job->update_len, &update, why);
+	enum err err = aggregate_keep_find(a, e->round, e->shard, &round, why);
+	if (err)
+		return err;
+	const struct update_make how = aggregate_make_how(a, round, e->shard);
+	err = update_make_open(&how, job->update, job->update_len, &made, why);
+	job->update = NULL;
 	if (!err)
-		err = hash_merged(a, &update, why);
-	if (!err)
-		err = update_matches(&update, e, why);
+		err = update_matches(&made.update, e, why);
 	buf_init(&record, job->len + job->update_len);
-	if (!err && (err = record_encode(e, job->update, job->update_len, &record)))
+	if (!err && (err = record_encode(e, made.bytes.data, made.bytes.len, &record)))
 		err_why(why, err, "no memory for the record of shard %" PRIu32, e->shard);
 	if (!err)
 		r->bytes = buf_steal(&record, &r->len);
 	buf_release(&record);
-	update_release(&update);
+	update_make_release(&made);
 	return err;
 }
 
