@@ -185,7 +185,7 @@ static void measure_storm(struct figures *f)
 {
 	const unsigned each = f->peers / 10 / PROCESSES;
 	const uint64_t from = clock_now_ns();
-	const unsigned refused = atomic_load(&board->refused);
+	const unsigned refused = atomic_load(&board->refused), lost = atomic_load(&board->lost);
 	f->storm = each * PROCESSES;
 	new_sample();
 	atomic_store(&board->storm, each);
@@ -193,7 +193,7 @@ static void measure_storm(struct figures *f)
 	f->back_s = clock_seconds(clock_now_ns() - from);
 	f->storm_p99_ms = quantile_ms(0.99);
 	f->refused = atomic_load(&board->refused) - refused;
-	f->lost = atomic_load(&board->lost);
+	f->lost = atomic_load(&board->lost) - lost;
 }
 
 static void play(struct figures *f)
