@@ -97,11 +97,23 @@ static const char *env_get(const char *name, char variable[static NAME_MOST + 8]
 	return text && *text ? text : NULL;
 }
 
+/* An address with user and password before the @. */
+static bool is_secret(const struct option_row *row, const char *text)
+{
+	return row->kind == OPTION_url && text && strchr(text, '@');
+}
+
 static enum err set_from_env(const struct table *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		char where[NAME_MOST + 8];
 		const char *text = env_get(t->rows[i].name, where);
+		if (is_secret(&t->rows[i], text)) {
+			char *theirs = getenv(where);
+			text = keep(theirs);
+			explicit_bzero(theirs, strlen(theirs));
+			unsetenv(where);
+		}
 		enum err err = text ? option_value_set(&t->rows[i], text, where, t->why) : ERR_OK;
 		if (err)
 			return err;
@@ -166,7 +178,8 @@ static enum err set_from_line(
 			c->path, c->line, name, *seen);
 	*seen = c->line;
 	snprintf(where, sizeof where, "%.200s line %d: %s", c->path, c->line, row->name);
-	return option_value_set(row, row->kind == OPTION_text ? keep(value) : value, where, t->why);
+	bool lives = row->kind == OPTION_text || row->kind == OPTION_url;
+	return option_value_set(row, lives ? keep(value) : value, where, t->why);
 }
 
 static int handler(void *user, const char *section, const char *name, const char *value)
@@ -209,6 +222,18 @@ static enum err take_word(const struct table *t, struct option_args *a, const ch
 	return ERR_OK;
 }
 
+/* Everybody on the machine can read the arguments of everybody's programs. */
+static enum err refuse_secret(const struct table *t, const struct option_row *row, char *value)
+{
+	char variable[NAME_MOST + 8];
+	env_name(row->name, variable);
+	explicit_bzero(value, strlen(value));
+	return err_why(t->why, ERR_usage,
+		"--%s: a password does not belong on a command line, where others read it: put the "
+		"address with it into the variable %s or into the file of --config",
+		row->name, variable);
+}
+
 /* argv[*i] starts with "--"; its value may be in the next one, then *i moves on. */
 static enum err take_option(struct table *t, struct option_args *a, int *i)
 {
@@ -228,6 +253,8 @@ static enum err take_option(struct table *t, struct option_args *a, int *i)
 		value = a->argv[++*i];
 	if (!value)
 		return err_why(t->why, ERR_usage, "--%.*s needs a value", (int)len, name);
+	if (row && is_secret(row, value))
+		return refuse_secret(t, row, (char *)(uintptr_t)value);
 	if (config)
 		t->config = value;
 	if (!row || !t->apply)
@@ -310,9 +337,11 @@ void option_print(const struct option_row *rows, size_t n_rows, FILE *to)
 		const struct option_row *row = &rows[i];
 		char value[400];
 		option_value_text(row, value, sizeof value);
-		bool absent = row->kind == OPTION_text && !*(const char **)row->into;
-		if (absent)
+		const bool text = row->kind == OPTION_text || row->kind == OPTION_url;
+		if (text && !*(const char **)row->into)
 			fprintf(to, "# %s is not set\n", row->name);
+		else if (is_secret(row, value))
+			fprintf(to, "# %s is set with a password, and not shown\n", row->name);
 		else if (!can_print(row->name, value))
 			fprintf(to, "# %s cannot stand in a config file\n", row->name);
 		else

@@ -17,7 +17,8 @@ enum option_kind {
 	OPTION_text,
 	OPTION_bytes /* 512M, 2G; K, M, G, T are powers of 1024 */,
 	OPTION_seconds /* 90, 500ms, 5m, 2h, 1d */,
-	OPTION_rate /* bits per second: 20M, 1.5G; powers of 1000, as links are sold */
+	OPTION_rate /* bits per second: 20M, 1.5G; powers of 1000, as links are sold */,
+	OPTION_url /* a text; with USER:PASSWORD@ in it: neither printed nor taken from argv */
 };
 
 struct option_row {
@@ -41,8 +42,9 @@ struct option_args {
 /* Sets every row's value.  More words than there is room for are ERR_usage.  "--" ends options.  A
  * --config FILE row (SHOAL_CONFIG) is built in; names in the file that no row has are mistakes.  A
  * flag takes no following word: --name or --name=no.  An empty variable counts as unset.  --help is
- * not handled here.  Texts live as long as the process (those from argv are borrowed from it).  At
- * the start, from one thread. */
+ * not handled here.  Texts live as long as the process (those from argv are borrowed from it).  A
+ * variable with a password is taken out of the environment, an argument with one is wiped and
+ * refused.  At the start, from one thread. */
 enum err option_read(const struct option_row *rows, size_t n_rows, struct option_args *args,
 	struct why *why) MUST_CHECK;
 /* The table for --help, two columns, with defaults. */

@@ -30,6 +30,7 @@ static const struct {
 	[OPTION_bytes] = {"SIZE", "a size such as 512M or 2G"},
 	[OPTION_seconds] = {"TIME", "a time such as 90, 500ms, 5m or 2h"},
 	[OPTION_rate] = {"RATE", "a number of bits per second such as 800k or 20M"},
+	[OPTION_url] = {"URL", "an address"},
 };
 
 const char *option_value_word(enum option_kind kind)
@@ -121,7 +122,8 @@ enum err option_value_set(
 	uint64_t scaled = 0;
 	switch (row->kind) {
 	case OPTION_flag: ok = parse_flag(text, &flag); break;
-	case OPTION_text: ok = true; break;
+	case OPTION_text:
+	case OPTION_url: ok = true; break;
 	case OPTION_int:
 		ok = parse_int(text, &whole);
 		measure = (double)whole;
@@ -145,13 +147,15 @@ enum err option_value_set(
 	}
 	if (!ok)
 		return bad_syntax(row, text, where, why);
-	bool number = row->kind != OPTION_flag && row->kind != OPTION_text;
+	bool number =
+		row->kind != OPTION_flag && row->kind != OPTION_text && row->kind != OPTION_url;
 	enum err err = number ? check_range(row, measure, text, where, why) : ERR_OK;
 	if (err)
 		return err;
 	switch (row->kind) {
 	case OPTION_flag: *(bool *)row->into = flag; break;
-	case OPTION_text: *(const char **)row->into = text; break;
+	case OPTION_text:
+	case OPTION_url: *(const char **)row->into = text; break;
 	case OPTION_int: *(int64_t *)row->into = whole; break;
 	case OPTION_real: *(double *)row->into = real; break;
 	case OPTION_bytes:
@@ -186,6 +190,7 @@ void option_value_text(const struct option_row *row, char *out, size_t room)
 	case OPTION_flag: snprintf(out, room, "%s", *(bool *)row->into ? "yes" : "no"); break;
 	case OPTION_int: snprintf(out, room, "%lld", (long long)*(int64_t *)row->into); break;
 	case OPTION_real: real_text(*(double *)row->into, out, room); break;
+	case OPTION_url:
 	case OPTION_text: {
 		const char *text = *(const char **)row->into;
 		snprintf(out, room, "%s", text ? text : "");

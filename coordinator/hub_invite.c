@@ -22,21 +22,36 @@ static bool is_bridge(const char *name)
 	return false;
 }
 
+/* An address of the family that others may reach; of IPv6 none that means one wire only. */
+static bool outer(const struct ifaddrs *a, int family, char host[static JOINLINK_HOST])
+{
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	if (!a->ifa_addr || a->ifa_addr->sa_family != family || !(a->ifa_flags & IFF_UP) ||
+		a->ifa_flags & IFF_LOOPBACK || is_bridge(a->ifa_name))
+		return false;
+	if (family == AF_INET) {
+		memcpy(&in, a->ifa_addr, sizeof in);
+		return inet_ntop(AF_INET, &in.sin_addr, host, JOINLINK_HOST);
+	}
+	memcpy(&in6, a->ifa_addr, sizeof in6);
+	return !IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) &&
+	       inet_ntop(AF_INET6, &in6.sin6_addr, host, JOINLINK_HOST);
+}
+
+/* IPv4 first: everybody who may join has that. */
 static void own_address(char host[static JOINLINK_HOST])
 {
+	static const int families[] = {AF_INET, AF_INET6};
 	struct ifaddrs *all = NULL;
-	snprintf(host, JOINLINK_HOST, "127.0.0.1");
+	bool found = false;
 	if (getifaddrs(&all))
-		return;
-	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
-		if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) ||
-			a->ifa_flags & IFF_LOOPBACK || is_bridge(a->ifa_name))
-			continue;
-		struct sockaddr_in in;
-		memcpy(&in, a->ifa_addr, sizeof in);
-		inet_ntop(AF_INET, &in.sin_addr, host, JOINLINK_HOST);
-		break;
-	}
+		all = NULL;
+	for (size_t i = 0; i < 2 && !found; i++)
+		for (const struct ifaddrs *a = all; a && !found; a = a->ifa_next)
+			found = outer(a, families[i], host);
+	if (!found)
+		snprintf(host, JOINLINK_HOST, "127.0.0.1");
 	freeifaddrs(all);
 }
 

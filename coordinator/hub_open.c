@@ -16,6 +16,7 @@
 #include "coordinator/hub_restore.h"
 #include "coordinator/hub_invite.h"
 #include "coordinator/hub_topology.h"
+#include "net/address.h"
 #include "net/https_server.h"
 #include "round/object.h"
 
@@ -153,7 +154,7 @@ static enum err open_link(struct hub *h, struct why *why)
 	char bind[LINK_ADDRESS];
 	size_t most = largest_contribution(h), n;
 	link_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", h->config.address, h->config.link_port);
+	address_join(h->config.address, h->config.link_port, bind, sizeof bind);
 	c.role = LINK_coordinator;
 	memcpy(c.public_key, h->run.keys.curve.public_key, LINK_KEY);
 	memcpy(c.secret_key, h->run.keys.curve.secret_key, LINK_KEY);
@@ -190,7 +191,7 @@ static enum err open_https(struct hub *h, struct why *why)
 	struct https_server_config c;
 	char bind[LINK_ADDRESS];
 	https_server_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", h->config.address, h->config.port);
+	address_join(h->config.address, h->config.port, bind, sizeof bind);
 	c.bind = bind;
 	c.tls = h->run.keys.tls;
 	c.routes = api_routes(&c.n_routes);

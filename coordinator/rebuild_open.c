@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "coordinator/rebuild_parts.h"
+#include "net/address.h"
 #include "net/statement.h"
 #include "round/object.h"
 
@@ -56,7 +57,7 @@ enum err rebuild_open_link(struct rebuild *r, struct why *why)
 	struct link_config c;
 	char bind[LINK_ADDRESS];
 	link_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", r->config->address, r->config->link_port);
+	address_join(r->config->address, r->config->link_port, bind, sizeof bind);
 	c.role = LINK_coordinator;
 	memcpy(c.public_key, r->run.keys.curve.public_key, LINK_KEY);
 	memcpy(c.secret_key, r->run.keys.curve.secret_key, LINK_KEY);
@@ -85,7 +86,7 @@ enum err rebuild_open_https(struct rebuild *r, struct why *why)
 	memcpy(s.curve, r->run.keys.curve.public_key, sizeof s.curve);
 	r->statement = statement_make(&s, r->run.keys.run);
 	https_server_config_init(&c);
-	snprintf(bind, sizeof bind, "%s:%u", r->config->address, r->config->port);
+	address_join(r->config->address, r->config->port, bind, sizeof bind);
 	c.bind = bind;
 	c.tls = r->run.keys.tls;
 	c.routes = rebuild_api_routes(&c.n_routes);

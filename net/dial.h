@@ -8,12 +8,14 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "net/link.h"
+#include "net/tunnel.h"
 #include "net/zsock.h"
 
 struct dial;
-/* address and key are copied; config and context are borrowed. */
-struct dial *dial_new(const struct link_config *config, void *context, const char *address,
-	const uint8_t key[static LINK_KEY]);
+/* By way of tunnel, unless that is NULL.  address and key are copied; config, context and tunnel
+ * are borrowed. */
+struct dial *dial_new(const struct link_config *config, void *context, struct tunnel *tunnel,
+	const char *address, const uint8_t key[static LINK_KEY]);
 void dial_free(struct dial *d, uint64_t linger_ns);
 struct zsock *dial_socket(struct dial *d);   /* its socket is NULL while there is none */
 uint32_t dial_attempt(const struct dial *d); /* number of the attempt, names the connection */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/version.h"
+#include "net/address.h"
 #include "net/https_fault.h"
 #include "net/tls.h"
 
@@ -66,12 +67,22 @@ void https_client_config_init(struct https_client_config *c, const struct joinli
 	};
 }
 
+enum err https_client_start(struct why *why)
+{
+	pthread_once(&curl_once, curl_start);
+	if (curl_started == CURLE_OK)
+		return ERR_OK;
+	return err_why(why, ERR_nomem, "libcurl cannot be started");
+}
+
 enum err https_client_new(
 	const struct https_client_config *config, struct https_client **out, struct why *why)
 {
 	*out = NULL;
-	pthread_once(&curl_once, curl_start);
-	CURL *curl = curl_started == CURLE_OK ? curl_easy_init() : NULL;
+	enum err e = https_client_start(why);
+	if (e)
+		return e;
+	CURL *curl = curl_easy_init();
 	if (!curl)
 		return err_why(why, ERR_nomem, "libcurl cannot be started");
 	struct https_client *c = alloc_must_zero(1, sizeof *c);
@@ -195,7 +206,9 @@ static bool is_here(const char *host)
 static void set_limits(CURL *curl, struct call *k)
 {
 	const struct https_client_config *c = &k->client->config;
-	if (is_here(c->host))
+	if (c->proxy)
+		proxy_apply(c->proxy, curl);
+	else if (is_here(c->host))
 		curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -248,7 +261,8 @@ static enum err read_spki(CURL *curl, struct hash *out)
 static enum err outcome(struct call *k, CURLcode code)
 {
 	struct https_client *c = k->client;
-	struct https_fault f = {c->curl, code, c->detail, c->config.host, c->config.port};
+	struct https_fault f = {
+		c->curl, code, c->detail, c->config.host, c->config.port, c->config.proxy};
 	long status = status_of(k);
 	if (k->failed)
 		return k->failed;
@@ -278,9 +292,9 @@ static enum err perform(struct call *k)
 	struct https_client *c = k->client;
 	CURL *curl = c->curl;
 	char range[48];
-	bool v6 = strchr(c->config.host, ':') != NULL;
-	char *url = alloc_must_printf("https://%s%s%s:%u%s", v6 ? "[" : "", c->config.host,
-		v6 ? "]" : "", c->config.port, k->path);
+	char where[JOINLINK_HOST + 8];
+	address_join(c->config.host, c->config.port, where, sizeof where);
+	char *url = alloc_must_printf("https://%s%s", where, k->path);
 	char *agent = alloc_must_printf("User-Agent: shoal/%s", version_text());
 	struct curl_slist *headers = curl_slist_append(NULL, agent);
 	curl_easy_reset(curl); // keeps the connections

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "net/joinlink.h"
+#include "net/proxy.h"
 #include "net/statement.h"
 
 struct https_client;
@@ -27,9 +28,13 @@ struct https_client_config {
 	uint64_t stall_ns;         /* with next to nothing coming (below 500 bytes/s) */
 	uint64_t total_ns;         /* a whole call, downloads excepted */
 	const char *ca_file;       /* copied; NULL: the system's certificates */
+	const struct proxy *proxy; /* borrowed; NULL: as https_proxy says, to other machines */
 };
 /* host and port from the link (borrowed); 10 s, 20 s, 60 s. */
 void https_client_config_init(struct https_client_config *c, const struct joinlink *l);
+
+/* libcurl, once for the process; others than this client may need it. */
+enum err https_client_start(struct why *why) MUST_CHECK;
 
 /* A client that trusts nobody yet; only https_client_contact may be called. */
 enum err https_client_new(const struct https_client_config *config, struct https_client **out,

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "net/address.h"
 #include "net/base64.h"
 
 #define SCHEME "shoal://"
@@ -189,8 +190,7 @@ enum err joinlink_parse(const char *text, struct joinlink *out, struct why *why)
 
 void joinlink_authority(const struct joinlink *l, char out[static JOINLINK_HOST + 8])
 {
-	snprintf(out, JOINLINK_HOST + 8, strchr(l->host, ':') ? "[%s]:%u" : "%s:%u", l->host,
-		l->port);
+	address_join(l->host, l->port, out, JOINLINK_HOST + 8);
 }
 
 void joinlink_format(const struct joinlink *l, char out[static JOINLINK_MAX])

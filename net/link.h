@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "net/link_event.h"
 #include "net/msg.h"
+#include "net/proxy.h"
 #include "net/shared.h"
 #include "net/transfer.h"
 
@@ -44,6 +45,7 @@ struct link_config {
 	uint32_t messages_per_s, messages_burst; /* taken from one peer, chunks not counted */
 	uint32_t connections_most;               /* coordinator: TCP connections at once */
 	uint64_t receive_most;                   /* bytes of objects being received, all peers */
+	const struct proxy *proxy;               /* peer: what it connects by; NULL: directly */
 	double send_bytes_per_s;                 /* most that is sent, on average; 0: no limit */
 	uint64_t send_delay_ns;                  /* what is sent is held back so long */
 	struct transfer_limits transfer;

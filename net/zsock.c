@@ -118,7 +118,8 @@ enum err zsock_connect(struct zsock *z, void *context, const struct zsock_option
 {
 	char url[512];
 	*z = (struct zsock){.socket = zmq_socket(context, ZMQ_DEALER)};
-	snprintf(url, sizeof url, "tcp://%s", to->address);
+	snprintf(url, sizeof url, to->endpoint ? "%s" : "tcp://%s",
+		to->endpoint ? to->endpoint : to->address);
 	if (!z->socket || !set_common(z->socket, o) || !set(z->socket, ZMQ_RECONNECT_IVL, -1) ||
 		!set(z->socket, ZMQ_CONNECT_TIMEOUT, ms(o->handshake_ns)) ||
 		zmq_setsockopt(z->socket, ZMQ_CURVE_PUBLICKEY, o->public_key, ZAP_KEY) ||
@@ -249,7 +250,7 @@ static enum zsock_event name_event(uint16_t event)
  * a far link several round trips each time; and it takes every lost packet for congestion.  BBR
  * keeps the rate that it has seen.  Where the kernel does not have it, or not for everybody (sysctl
  * net.ipv4.tcp_allowed_congestion_control), the machine's own choice stays. */
-static void prefer_bbr(int fd)
+void zsock_prefer_bbr(int fd)
 {
 	static const char name[] = "bbr";
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
@@ -275,6 +276,6 @@ enum zsock_event zsock_watch(struct zsock *z, int *value)
 	// If it is closed meanwhile and the number belongs to another socket, that is one of ours
 	// too.
 	if (what == ZSOCK_accepted || what == ZSOCK_connected)
-		prefer_bbr(number);
+		zsock_prefer_bbr(number);
 	return what;
 }

@@ -30,6 +30,7 @@ enum err zsock_bind(struct zsock *z, void *context, const struct zsock_options *
  * tells). */
 struct zsock_target {
 	const char *address;
+	const char *endpoint; /* that leads there (net/tunnel.h); NULL: TCP to the address */
 	const uint8_t *key;
 };
 enum err zsock_connect(struct zsock *z, void *context, const struct zsock_options *o,
@@ -61,6 +62,9 @@ struct zsock_out {
 	size_t offset, len;
 };
 enum err zsock_send(struct zsock *z, const struct zsock_out *out) MUST_CHECK;
+
+/* Have this TCP connection use BBR where the kernel allows it. */
+void zsock_prefer_bbr(int fd);
 
 /* What happened to connections; new ones are told to use BBR where the kernel allows it. */
 enum zsock_event {

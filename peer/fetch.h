@@ -24,7 +24,8 @@ struct fetch;
 struct fetch_config {
 	const struct joinlink *link; /* borrowed, as identity; both outlive it */
 	const struct identity_peer *identity;
-	const char *dir, *name; /* the peer's folder; what it wants to be called */
+	const struct proxy *proxy; /* borrowed; NULL: none */
+	const char *dir, *name;    /* the peer's folder; what it wants to be called */
 	struct mailbox *results;
 };
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "model/manifest.h"
+#include "net/address.h"
 #include "net/https_client.h"
 #include "net/signed.h"
 #include "round/blob.h"
@@ -188,9 +189,7 @@ enum err fetch_jobs_join(struct fetch_jobs *j, struct fetch_result *r, struct wh
 		return e;
 	j->member = r->number;
 	memcpy(r->curve, j->statement.curve, sizeof r->curve);
-	bool v6 = strchr(j->link->host, ':') != NULL;
-	snprintf(r->address, sizeof r->address, v6 ? "[%.200s]:%u" : "%.200s:%u", j->link->host,
-		port);
+	address_join(j->link->host, port, r->address, sizeof r->address);
 	spec_free(j->spec);
 	j->spec = NULL;
 	return spec_parse(r->spec->text, strlen(r->spec->text), &j->spec, NULL, why);
@@ -356,6 +355,7 @@ enum err fetch_jobs_new(const struct fetch_config *config, const atomic_bool *st
 	struct fetch_jobs *j = alloc_must_zero(1, sizeof *j);
 	j->link = config->link;
 	j->identity = config->identity;
+	j->proxy = config->proxy;
 	j->dir = alloc_must_strdup(config->dir);
 	j->name = alloc_must_strdup(config->name);
 	j->snapshots = alloc_must_printf("%s/snapshot", config->dir);
@@ -367,6 +367,7 @@ enum err fetch_jobs_new(const struct fetch_config *config, const atomic_bool *st
 	struct https_client_config how;
 	https_client_config_init(&how, config->link);
 	how.cancel = stop;
+	how.proxy = config->proxy;
 	if (!e)
 		e = https_client_new(&how, &j->client, why);
 	if (e) {

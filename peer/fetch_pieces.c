@@ -40,6 +40,7 @@ static enum err take(
 	if (e)
 		return e;
 	t->identity = j->identity;
+	t->proxy = j->proxy;
 	t->run = &j->link->run;
 	t->roster = roster;
 	t->member = j->member;

@@ -24,8 +24,8 @@ struct given {
 };
 
 struct give {
-	char address[ADDRESS_MAX];
-	struct give_config config; /* identity and address are gone */
+	char address[ADDRESS_MAX], own[ADDRESS_MAX]; /* own: as it was configured */
+	struct give_config config;                   /* identity and address are gone */
 	struct mailbox *mail;
 	struct link *link;
 	struct roster *roster;
@@ -37,16 +37,25 @@ struct give {
 
 /* ---- life */
 
+/* An address, but that any port will do, and any host where it is told later. */
+static bool listen_ok(const struct give_config *c)
+{
+	char asked[ADDRESS_MAX + 2];
+	const char *colon = strrchr(c->address, ':');
+	const bool star = c->later && c->address[0] == '*' && colon == c->address + 1;
+	if (!colon)
+		return false;
+	snprintf(asked, sizeof asked, "%s%.*s%s", star ? "any" : "",
+		(int)(colon - c->address) - star, c->address + star,
+		strcmp(colon, ":0") != 0 ? colon : ":1");
+	return address_ok(asked);
+}
+
 enum err give_open(const struct give_config *config, struct give **out, struct why *why)
 {
 	const char *colon = strrchr(config->address, ':');
-	const bool any = colon && !strcmp(colon, ":0");
-	char *asked =
-		any ? alloc_must_printf("%.*s:1", (int)(colon - config->address), config->address)
-		    : alloc_must_strdup(config->address);
-	const bool good = address_ok(asked);
-	free(asked);
-	if (!good)
+	const bool star = config->address[0] == '*';
+	if (!listen_ok(config))
 		return err_why(why, ERR_usage,
 			"\"%s\" is not HOST:PORT as other peers reach this machine",
 			config->address);
@@ -70,8 +79,10 @@ enum err give_open(const struct give_config *config, struct give **out, struct w
 		give_close(g);
 		return err;
 	}
-	snprintf(g->address, sizeof g->address, "%.*s:%u", (int)(colon - config->address),
-		config->address, link_port(g->link));
+	if (!star)
+		snprintf(g->own, sizeof g->own, "%.*s:%u", (int)(colon - config->address),
+			config->address, link_port(g->link));
+	give_announce(g, NULL);
 	*out = g;
 	return ERR_OK;
 }
@@ -89,6 +100,17 @@ void give_close(struct give *g)
 const char *give_address(const struct give *g)
 {
 	return g ? g->address : "";
+}
+
+uint16_t give_port(const struct give *g)
+{
+	return g ? link_port(g->link) : 0;
+}
+
+void give_announce(struct give *g, const char *address)
+{
+	if (g)
+		snprintf(g->address, sizeof g->address, "%s", address ? address : g->own);
 }
 
 int give_fd(const struct give *g)

@@ -29,6 +29,7 @@ struct give_config {
 	uint32_t member;
 	const char *address; /* HOST:PORT as others reach it; port 0: any.  Every address of this
 				machine is listened on. */
+	bool later;          /* HOST may be *: give_announce will tell */
 	uint64_t rate;       /* bytes/s of pieces at most */
 	size_t contribution_most; /* bytes of one */
 	/* Who hears of what is no piece: */
@@ -43,8 +44,11 @@ struct give_config {
 /* ERR_usage for what is no address, else as link_new. */
 enum err give_open(const struct give_config *config, struct give **out, struct why *why) MUST_CHECK;
 void give_close(struct give *g);                /* NULL-safe, as all calls but give_open */
-const char *give_address(const struct give *g); /* to be told to others; "" for NULL */
-int give_fd(const struct give *g);              /* readable when give_turn is due; -1 for NULL */
+const char *give_address(const struct give *g); /* to be told to others; "": none, or NULL */
+uint16_t give_port(const struct give *g);       /* that it listens at */
+/* Others reach it there (copied); NULL: as the configuration says. */
+void give_announce(struct give *g, const char *address);
+int give_fd(const struct give *g); /* readable when give_turn is due; -1 for NULL */
 void give_roster(struct give *g, const struct roster *roster); /* copied */
 /* Hears and answers.  Due when something came, and a few times a second. */
 void give_turn(struct give *g, struct shelf *shelf, uint64_t now_ns);

@@ -32,6 +32,7 @@ struct take_piece {
 
 struct take {
 	const struct identity_peer *identity; /* borrowed, as all here */
+	const struct proxy *proxy;            /* NULL: directly */
 	const struct hash *run;
 	const struct roster *roster;
 	uint32_t member; /* own number */

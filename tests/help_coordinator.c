@@ -215,7 +215,7 @@ void help_coordinator_message(struct hub *h, uint32_t i, const shoal_header *hea
 	say(h, e);
 }
 
-void help_coordinator_hello(struct hub *h, uint32_t i)
+void help_coordinator_hello_at(struct hub *h, uint32_t i, const char *address)
 {
 	struct link_event *e = link_event_new(LINK_connected, help_coordinator_link(i));
 	struct ledger_head head = run_head(&h->run);
@@ -226,7 +226,13 @@ void help_coordinator_hello(struct hub *h, uint32_t i)
 	memcpy(hello->run, h->run.spec->id.b, sizeof hello->run);
 	hello->sequence = head.sequence;
 	memcpy(hello->head, head.hash.b, sizeof hello->head);
+	snprintf(hello->address, sizeof hello->address, "%s", address);
 	say(h, e);
+}
+
+void help_coordinator_hello(struct hub *h, uint32_t i)
+{
+	help_coordinator_hello_at(h, i, "");
 }
 
 void help_coordinator_lost(struct hub *h, uint32_t i)

@@ -40,6 +40,7 @@ void help_coordinator_until(struct hub *h, bool (*done)(const struct hub *h));
 
 /* ---- events of a member's link */
 void help_coordinator_hello(struct hub *h, uint32_t i); /* at the head of the ledger */
+void help_coordinator_hello_at(struct hub *h, uint32_t i, const char *address);
 void help_coordinator_lost(struct hub *h, uint32_t i);
 void help_coordinator_report(struct hub *h, uint32_t i); /* it has applied the newest head */
 void help_coordinator_message(struct hub *h, uint32_t i, const shoal_header *header);

@@ -17,7 +17,12 @@
 
 void help_swarm_start(struct swarm *s, const char *const *changes)
 {
-	*s = (struct swarm){.scratch = proc_scratch()};
+	help_swarm_start_at(s, "127.0.0.1", changes);
+}
+
+void help_swarm_start_at(struct swarm *s, const char *host, const char *const *changes)
+{
+	*s = (struct swarm){.scratch = proc_scratch(), .host = host};
 	s->data = help_run_data(s->scratch);
 	s->spec = help_run_spec(s->scratch, s->data, changes);
 	s->dir = proc_text("%s/coordinator", s->scratch);
@@ -28,10 +33,10 @@ void help_swarm_start(struct swarm *s, const char *const *changes)
 void help_swarm_coordinator(struct swarm *s)
 {
 	s->coordinator = PROC_START("shoal-coordinator", "serve", s->spec, "--data", s->data,
-		"--dir", s->dir, "--address", "127.0.0.1", "--port", proc_text("%u", s->port),
+		"--dir", s->dir, "--address", s->host, "--port", proc_text("%u", s->port),
 		"--link-port", proc_text("%u", s->link_port), "--invite-file", s->link,
 		"--exit-at-end");
-	const char *page = proc_line(s->coordinator, "page: https://127.0.0.1:", WAIT);
+	const char *page = proc_line(s->coordinator, proc_text("page: https://%s:", s->host), WAIT);
 	s->port = (uint16_t)strtoul(strrchr(page, ':') + 1, NULL, 10);
 	proc_line(s->coordinator, "join link:", WAIT);
 	if (!s->link_port) {
@@ -61,7 +66,7 @@ json_t *help_swarm_get(const struct swarm *s, const char *path)
 	struct buf b;
 	buf_init(&b, REPLY_MAX);
 	CURL *c = curl_easy_init();
-	const char *url = proc_text("https://127.0.0.1:%u%s", s->port, path);
+	const char *url = proc_text("https://%s:%u%s", s->host, s->port, path);
 	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L); /* the test knows whom it started */
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);

@@ -7,7 +7,8 @@
 
 struct swarm {
 	const char *scratch, *data, *spec, *dir,
-		*link; /* dir: the coordinator's; link: the file with the join link */
+		*link;    /* dir: the coordinator's; link: the file with the join link */
+	const char *host; /* where it is reached, as in a URL */
 	uint16_t port,
 		link_port; /* fixed after the first start, so that a restart finds its peers */
 	struct proc *coordinator;
@@ -16,6 +17,8 @@ struct swarm {
 /* Text, data, spec (changes as help_run_spec takes them) and a running coordinator that ends with
  * the run. */
 void help_swarm_start(struct swarm *s, const char *const *changes);
+/* The same at another address than 127.0.0.1, as in a URL; borrowed. */
+void help_swarm_start_at(struct swarm *s, const char *host, const char *const *changes);
 /* Starts the coordinator (again), on the same folder and ports. */
 void help_swarm_coordinator(struct swarm *s);
 /* A peer with one thread and a folder of its own under scratch, so that the same name comes back as

@@ -5,8 +5,8 @@ apt="gcc make pkg-config libc6-dev libevent-dev libcurl4-openssl-dev libssl-dev 
 libsqlite3-dev libopenblas-dev libnanopb-dev nanopb python3-protobuf protobuf-compiler libcmocka-dev libjs-chart.js bible-kjv
 clang clang-format libclang-rt-14-dev python3 curl ca-certificates procps iproute2"
 # OPTIONAL=1 make deps: what the test of the page needs, which is skipped without it, oneDNN, a quicker library of matrix
-# products for the peer, and the data of test_kernels_onnx.
-apt_optional="chromium chromium-driver libdnnl-dev libonnx-testdata"
+# products for the peer, the data of test_kernels_onnx, and what asks home routers for a port (join --upnp).
+apt_optional="chromium chromium-driver libdnnl-dev libonnx-testdata libminiupnpc17"
 # For make check-torch and PyTorch's rows of make bench T=compute: OPTIONAL=torch make deps
 apt_torch="python3-torch libopenblas0-openmp"
 dnf="gcc make pkgconf-pkg-config libevent-devel libcurl-devel openssl-devel zeromq-devel libzstd-devel jansson-devel inih-devel sqlite-devel openblas-devel nanopb-devel nanopb python3-protobuf protobuf-compiler libcmocka-devel clang clang-tools-extra compiler-rt"
@@ -49,7 +49,8 @@ install() {
 
 optional() {
 	if [ "$OPTIONAL" = torch ]; then apt_optional=$apt_torch
-	elif command -v chromedriver >/dev/null 2>&1 && [ -e /usr/include/dnnl.h ] && [ -e /usr/share/libonnx-testdata ]; then return; fi
+	elif command -v chromedriver >/dev/null 2>&1 && [ -e /usr/include/dnnl.h ] && [ -e /usr/share/libonnx-testdata ] &&
+		ls /usr/lib/*/libminiupnpc.so.* >/dev/null 2>&1; then return; fi
 	command -v apt-get >/dev/null 2>&1 || { echo "Optional (Debian's names): $apt_optional"; return; }
 	[ "$(id -u)" -eq 0 ] && sudo= || sudo=sudo
 	$sudo apt-get update -qq

@@ -317,6 +317,63 @@ static void what_is_printed_reads_the_same(void **state)
 	}
 }
 
+static const char *by;
+static const struct option_row with_url = {"by", OPTION_url, &by, NULL, 0, 0, "proxy"};
+
+static enum err read_url(char *first, char *second)
+{
+	char *argv[] = {(char *)(uintptr_t) "serve", first, second, NULL};
+	struct option_args a = {.argc = 1 + !!first + !!second, .argv = argv};
+	why = (struct why){0};
+	by = NULL;
+	return option_read(&with_url, 1, &a, &why);
+}
+
+static const char *printed_url(void)
+{
+	FILE *f = fopen(help_base_path("url"), "we");
+	assert_non_null(f);
+	option_print(&with_url, 1, f);
+	fclose(f);
+	return help_base_read("url", NULL);
+}
+
+static void a_password_stays_out_of_sight(void **state)
+{
+	(void)state;
+	static const char secret[] = "http://me:geheim@a:1";
+	char one[] = "--by=http://me:geheim@a:1", two[] = "--by", three[] = "http://me:geheim@a:1";
+	assert_int_equal(read_url(one, NULL), ERR_usage);
+	assert_non_null(strstr(why.text, "SHOAL_BY"));
+	assert_null(strstr(why.text, "geheim"));
+	assert_null(strstr(one, "geheim"));
+	assert_int_equal(read_url(two, three), ERR_usage);
+	assert_string_equal(three, "");
+	assert_null(by);
+
+	setenv("SHOAL_BY", secret, 1);
+	const char *where = getenv("SHOAL_BY");
+	assert_int_equal(read_url(NULL, NULL), ERR_OK);
+	assert_string_equal(by, secret);
+	assert_null(getenv("SHOAL_BY"));
+	assert_string_equal(where, "");
+	assert_string_equal(printed_url(), "# by is set with a password, and not shown\n");
+
+	char file[] = "--config", *path = (char *)(uintptr_t)config("by = http://me:geheim@a:1\n");
+	assert_int_equal(read_url(file, path), ERR_OK);
+	assert_string_equal(by, secret);
+	assert_string_equal(printed_url(), "# by is set with a password, and not shown\n");
+
+	char plain[] = "--by=http://a:1";
+	assert_int_equal(read_url(plain, NULL), ERR_OK);
+	assert_string_equal(printed_url(), "by = http://a:1\n");
+	setenv("SHOAL_BY", "http://b:1", 1);
+	assert_int_equal(read_url(NULL, NULL), ERR_OK);
+	assert_string_equal(printed_url(), "by = http://b:1\n");
+	assert_string_equal(getenv("SHOAL_BY"), "http://b:1");
+	unsetenv("SHOAL_BY");
+}
+
 static void the_help_lists_every_row(void **state)
 {
 	(void)state;
@@ -349,6 +406,7 @@ int main(void)
 		with_folder(config_mistakes_are_named),
 		with_folder(a_wrong_default_is_our_mistake),
 		with_folder(what_is_printed_reads_the_same),
+		with_folder(a_password_stays_out_of_sight),
 		with_folder(the_help_lists_every_row),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

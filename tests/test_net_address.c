@@ -30,8 +30,42 @@ static void addresses(void **state)
 	assert_false(address_ok(longest));
 }
 
+static void some_are_nowhere(void **state)
+{
+	(void)state;
+	static const char *const good[] = {"127.0.0.1:1", "[::1]:1", "10.0.0.255:1", "223.1.1.1:1",
+		"peer.example.org:1", "[2001:db8::1]:1", "[::ffff:10.0.0.1]:1", "169.253.0.1:1"};
+	static const char *const bad[] = {"0.0.0.0:1", "0.1.2.3:1", "224.0.0.1:1", "239.9.9.9:1",
+		"255.255.255.255:1", "240.0.0.1:1", "169.254.1.1:1", "[::]:1", "[ff02::1]:1",
+		"[fe80::1]:1", "[febf::1]:1", "[::ffff:0.0.0.0]:1", "[::ffff:224.0.0.1]:1",
+		"[:::::]:1"};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		if (address_nowhere(good[i]))
+			fail_msg("%s is nowhere", good[i]);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (!address_nowhere(bad[i]))
+			fail_msg("%s is somewhere", bad[i]);
+}
+
+static void brackets_where_they_are_needed(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *host, *is;
+	} rows[] = {{"*", "*:80"}, {"127.0.0.1", "127.0.0.1:80"},
+		{"peer.example.org", "peer.example.org:80"}, {"::", "[::]:80"}, {"::1", "[::1]:80"},
+		{"[::1]", "[::1]:80"}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char out[ADDRESS_MAX];
+		address_join(rows[i].host, 80, out, sizeof out);
+		assert_string_equal(out, rows[i].is);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(addresses)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),
+		cmocka_unit_test(some_are_nowhere),
+		cmocka_unit_test(brackets_where_they_are_needed)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,7 @@ void actors_start(struct actors *a, uint32_t peers, const char *set)
 {
 	*a = (struct actors){.peers = peers, .disks = own_mounts(), .start_ns = clock_now_ns()};
 	a->swarm.scratch = proc_scratch();
+	a->swarm.host = "127.0.0.1";
 	a->swarm.data = help_run_data(a->swarm.scratch);
 	a->swarm.spec = make_spec(a, set);
 	a->swarm.link = proc_text("%s/join.link", a->swarm.scratch);
