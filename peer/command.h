@@ -12,6 +12,7 @@
 		"train alone from a spec, resuming where it stopped") \
 	X(eval, "STATE --data DIR", "validation loss of a saved state") \
 	X(generate, "STATE --data DIR", "write text with a saved state") \
+	X(upnp, "--port PORT", "ask the router to open a port") \
 	X(bench, "[SPEC]", "what this machine computes: devices, tokens per second")
 
 /* Each returns an enum program_status. */

@@ -15,11 +15,12 @@
 #include "peer/trainer.h"
 
 static struct {
-	const char *dir, *name, *backend, *listen;
+	const char *dir, *name, *backend, *listen, *proxy;
 	int64_t threads, windows;
 	double share;
 	uint64_t step_time;
 	uint64_t memory, max_up, send_delay, give;
+	bool upnp;
 } opt;
 
 static const struct option_row rows[] = {
@@ -46,6 +47,11 @@ static const struct option_row rows[] = {
 	{"listen", OPTION_text, &opt.listen, NULL, 0, 0,
 		"HOST:PORT where other peers reach this one, to give them what they lack; usual: "
 		"off"},
+	{"upnp", OPTION_flag, &opt.upnp, NULL, 0, 0,
+		"with --listen: ask the router by UPnP to pass that port on; HOST may then be *"},
+	{"proxy", OPTION_url, &opt.proxy, NULL, 0, 0,
+		"socks5h://HOST:PORT or http://HOST:PORT that all connections go out by; usual: "
+		"none"},
 	{"give", OPTION_rate, &opt.give, "30M", GIVE_RATE_LEAST, 1e12,
 		"with --listen: most bits a second for them, as in 30M"},
 };
@@ -104,9 +110,34 @@ static const char *own_name(char host[static ROSTER_NAME])
 	return host;
 }
 
+static enum err check_listen(struct why *why)
+{
+	if (opt.upnp && !opt.listen)
+		return err_why(why, ERR_usage,
+			"--upnp asks the router to open the port of --listen, which is missing: "
+			"--listen '*:7435' --upnp");
+	if (opt.listen && opt.listen[0] == '*' && !opt.upnp)
+		return err_why(why, ERR_usage,
+			"--listen %s names no host that other peers could be told: give this "
+			"machine's outer name or address, or let --upnp find it",
+			opt.listen);
+	return ERR_OK;
+}
+
+/* Nobody can come in by a proxy. */
+static enum err read_proxy(struct proxy *proxy, struct why *why)
+{
+	if (opt.proxy && opt.listen)
+		return err_why(why, ERR_usage,
+			"--listen and --proxy exclude each other: behind a proxy nobody can reach "
+			"this machine; leave one of them out");
+	return opt.proxy ? proxy_parse(opt.proxy, proxy, why) : ERR_OK;
+}
+
 static enum err take_part(char *word, struct why *why)
 {
 	struct joinlink link;
+	struct proxy proxy;
 	struct identity_peer identity = {0};
 	char host[ROSTER_NAME] = "";
 	int lock = -1;
@@ -114,6 +145,10 @@ static enum err take_part(char *word, struct why *why)
 	const struct backend *backend;
 	/* What is mistyped leaves no folder behind, and no member in the run. */
 	enum err e = trainer_backend(opt.backend, &backend, why);
+	if (!e)
+		e = check_listen(why);
+	if (!e)
+		e = read_proxy(&proxy, why);
 	if (!e)
 		e = read_link(word, &link, why);
 	if (!e)
@@ -131,6 +166,7 @@ static enum err take_part(char *word, struct why *why)
 	if (!e) {
 		struct member_config how = {.link = &link,
 			.identity = &identity,
+			.proxy = opt.proxy ? &proxy : NULL,
 			.dir = opt.dir,
 			.name = own_name(host),
 			.backend = opt.backend,
@@ -142,6 +178,7 @@ static enum err take_part(char *word, struct why *why)
 			.max_up = opt.max_up,
 			.send_delay_ns = opt.send_delay,
 			.listen = opt.listen,
+			.upnp = opt.upnp,
 			.give = opt.give / 8};
 		e = member_run(&how, why);
 	}

@@ -166,6 +166,9 @@ static void dispatch(struct member *m, struct mail *mail, uint64_t now)
 	} else if (aggregate_is_result(mail)) {
 		member_aggregate_result(m, (struct aggregate_result *)mail, now);
 		aggregate_result_free((struct aggregate_result *)mail);
+	} else if (mail->kind == PORTMAP_result) {
+		member_shelf_reach(m, (struct portmap_result *)mail);
+		mail->drop(mail);
 	} else if (mail->kind >= FETCH_result_joined) {
 		member_fetch_result(m, (struct fetch_result *)mail, now);
 		fetch_result_free((struct fetch_result *)mail);
@@ -241,6 +244,7 @@ static void leave(struct member *m, const char *reason)
 		link_send(m->link, m->curve, &bye, NULL);
 	}
 	link_free(m->link); /* sends what is pending first */
+	portmap_free(m->portmap);
 	give_close(m->give);
 	member_aggregate_end(m);
 	fetch_free(m->fetch);
@@ -280,6 +284,7 @@ enum err member_run(const struct member_config *config, struct why *why)
 	progress_init(&m.progress, 0);
 	struct fetch_config how = {.link = config->link,
 		.identity = config->identity,
+		.proxy = config->proxy,
 		.dir = config->dir,
 		.name = config->name,
 		.results = m.mail};

@@ -10,20 +10,23 @@
 #include "base/err.h"
 #include "net/identity.h"
 #include "net/joinlink.h"
+#include "net/proxy.h"
 
 struct member_config {
 	const struct joinlink *link;
 	const struct identity_peer *identity;
 	const char *dir, *name, *backend;
 	unsigned threads;
-	double share;           /* of the time that it may compute, as throttle.h has it */
-	uint64_t step_ns;       /* that a step takes at least */
-	uint64_t memory;        /* as trainer.h has it */
-	uint64_t windows;       /* validation windows to look at when asked; 0: all */
-	uint64_t max_up;        /* bits/s that are sent on average; 0: no limit */
-	uint64_t send_delay_ns; /* as net/link.h has it */
-	const char *listen;     /* where others reach this peer to take from it; NULL: nowhere */
-	uint64_t give;          /* bytes/s to them at most */
+	double share;              /* of the time that it may compute, as throttle.h has it */
+	uint64_t step_ns;          /* that a step takes at least */
+	uint64_t memory;           /* as trainer.h has it */
+	uint64_t windows;          /* validation windows to look at when asked; 0: all */
+	uint64_t max_up;           /* bits/s that are sent on average; 0: no limit */
+	uint64_t send_delay_ns;    /* as net/link.h has it */
+	const struct proxy *proxy; /* what it connects by; NULL: directly */
+	const char *listen;        /* where others reach this peer to take from it; NULL: nowhere */
+	bool upnp;                 /* the router is asked to pass that port on */
+	uint64_t give;             /* bytes/s to them at most */
 };
 
 /* Takes part until the run ends (ERR_OK), a signal asks to stop (ERR_interrupted, after saying

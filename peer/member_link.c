@@ -253,7 +253,9 @@ static void on_connected(struct member *m, const shoal_welcome *w)
 		m->target = m->head;
 	m->ahead = w->sequence > m->head.sequence && w->sequence > m->target.sequence;
 	m->target_since_ns = 0; /* what was before the link is not sent */
-	member_log(m, 1, "linked with the coordinator at %s", m->address);
+	const struct proxy *proxy = m->config->proxy;
+	member_log(m, 1, "linked with the coordinator at %s%s%s", m->address,
+		proxy ? " through the proxy " : "", proxy ? proxy->shown : "");
 }
 
 /* The hello was refused for a cause that does not pass.  A key that is not on the roster may be so

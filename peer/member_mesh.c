@@ -312,7 +312,7 @@ static bool others(const struct member *m)
 /* Nobody comes in at the address that others were told. */
 static void say_alone(struct member *m, uint64_t now)
 {
-	if (!m->give || m->alone_said || give_reached(m->give))
+	if (!*give_address(m->give) || m->alone_said || give_reached(m->give))
 		return;
 	if (!m->alone_ns)
 		m->alone_ns = others(m) ? now : 0;
@@ -323,7 +323,7 @@ static void say_alone(struct member *m, uint64_t now)
 		"no other peer has reached %s within half a minute: a NAT or a firewall is in the "
 		"way, or it is an address that only this machine knows; open or forward that port, "
 		"or give another --listen; training goes on without it",
-		m->config->listen);
+		give_address(m->give));
 }
 
 void member_mesh_turn(struct member *m, uint64_t now)

@@ -15,6 +15,7 @@
 #include "peer/inbox.h"
 #include "peer/linkspeed.h"
 #include "peer/member.h"
+#include "peer/portmap.h"
 #include "peer/shelf.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
@@ -107,14 +108,16 @@ struct member {
 
 	/* ---- the ledger */
 	struct worker *worker;
-	struct shelf *shelf; /* NULL: its folder cannot be had */
-	struct give *give;   /* NULL: nothing is given to other peers */
-	uint64_t taken;      /* bytes from other peers */
-	bool fresh;          /* there was no own state: the first snapshot was asked for */
-	bool started;        /* the worker stands somewhere */
-	bool applying;       /* the worker has records */
-	bool reported;       /* the coordinator knows that we are at head */
-	bool ahead;          /* the coordinator says that it is further than target */
+	struct shelf *shelf;     /* NULL: its folder cannot be had */
+	struct give *give;       /* NULL: nothing is given to other peers */
+	struct portmap *portmap; /* NULL: the router is not asked for a port */
+	bool reached_by_router;
+	uint64_t taken; /* bytes from other peers */
+	bool fresh;     /* there was no own state: the first snapshot was asked for */
+	bool started;   /* the worker stands somewhere */
+	bool applying;  /* the worker has records */
+	bool reported;  /* the coordinator knows that we are at head */
+	bool ahead;     /* the coordinator says that it is further than target */
 	struct ledger_head head, target; /* where we stand; the newest signed one we know of */
 	struct hash state;               /* of the replica at head */
 	uint64_t target_since_ns, heard_bytes; /* patience: since when, and what had come by then */
@@ -267,6 +270,8 @@ void member_work_result(struct member *m, struct worker_result *r);
 
 /* What others may ask for (member_shelf.c). */
 void member_shelf_open(struct member *m);
+/* What the router says about the port that others come in by. */
+void member_shelf_reach(struct member *m, const struct portmap_result *r);
 /* The event's payload is a verified head, or with NULL a roster. */
 void member_shelf_document(
 	struct member *m, const struct link_event *e, const struct ledger_head *head);

@@ -3,6 +3,17 @@
 #include "peer/member_parts.h"
 #include "peer/shelf.h"
 
+static void ask_router(struct member *m)
+{
+	struct why why;
+	struct portmap_config how;
+	portmap_config_init(&how);
+	how.results = m->mail;
+	how.port = give_port(m->give);
+	if (portmap_new(&how, &m->portmap, &why))
+		member_warn(m, "%s", why.text);
+}
+
 /* Those that are staged are not on the shelf's chain yet, so strays would go with them: the shelf
  * is opened before anything comes in. */
 void member_shelf_open(struct member *m)
@@ -16,6 +27,7 @@ void member_shelf_open(struct member *m)
 		.run = m->spec->id,
 		.member = m->number,
 		.address = m->config->listen,
+		.later = m->config->upnp,
 		.rate = m->config->give,
 		.contribution_most = member_aggregate_most(m),
 		.owner = m,
@@ -26,8 +38,37 @@ void member_shelf_open(struct member *m)
 		return;
 	}
 	give_roster(m->give, m->roster);
-	member_log(m, 1, "giving to other peers at %s, at most %.1f MB/s", give_address(m->give),
-		(double)how.rate / 1e6);
+	const char *address = give_address(m->give);
+	member_log(m, 1, "giving to other peers at %s%s, at most %.1f MB/s", address,
+		*address ? "" : "an address that the router is asked for", (double)how.rate / 1e6);
+	if (m->config->upnp)
+		ask_router(m);
+}
+
+/* Said anew on a connection of its own: the coordinator hears of addresses by hellos alone. */
+static void announce(struct member *m, const char *address)
+{
+	give_announce(m->give, address);
+	m->alone_ns = 0;
+	m->alone_said = false;
+	if (m->link)
+		member_hello(m, true);
+}
+
+void member_shelf_reach(struct member *m, const struct portmap_result *r)
+{
+	const char *before = give_address(m->give);
+	if (r->mapped) {
+		member_log(m, 1, "the router passes connections to %s on to this peer", r->address);
+		if (strcmp(before, r->address) != 0)
+			announce(m, r->address);
+		m->reached_by_router = true;
+		return;
+	}
+	member_warn(m, "%s; training goes on without it", r->why.text);
+	if (m->reached_by_router)
+		announce(m, NULL);
+	m->reached_by_router = false;
 }
 
 void member_shelf_document(
