@@ -18,6 +18,7 @@
 #include "coordinator/progress_line.h"
 #include "coordinator/reason.h"
 #include "model/hfinit.h"
+#include "net/address.h"
 #include "net/https_server.h"
 
 #define SETS_MAX 64
@@ -40,7 +41,7 @@ static const struct option_row rows[] = {
 	{"init", OPTION_text, &opt.hub.init, NULL, 0, 0,
 		"Hugging Face folder to begin with, at the first start; fills in the spec's init"},
 	{"address", OPTION_text, &opt.hub.address, "*", 0, 0,
-		"address to listen on; *: all of this machine"},
+		"address to listen on, IPv4 or IPv6; *: all of this machine"},
 	{"port", OPTION_int, &opt.port, "7433", 0, 65535,
 		"of page and control plane (HTTPS); 0: any"},
 	{"link-port", OPTION_int, &opt.link_port, "7434", 0, 65535, "of the data plane; 0: any"},
@@ -80,11 +81,11 @@ static const char examples[] =
 
 static void introduce(const struct hub *h)
 {
-	char host[JOINLINK_HOST], reason[REASON_TEXT];
+	char host[JOINLINK_HOST], page[JOINLINK_HOST + 8], reason[REASON_TEXT];
 	struct invites_wish where;
 	hub_invite_where(h, &where, host);
-	bool v6 = strchr(host, ':');
-	printf("page: https://%s%s%s:%u/\n", v6 ? "[" : "", host, v6 ? "]" : "", where.port);
+	address_join(host, where.port, page, sizeof page);
+	printf("page: https://%s/\n", page);
 	printf("join link: %s\n", h->invite_path);
 	printf("A volunteer runs shoal-peer join FILE with that file, or with the link that is in "
 	       "it.\nThe page's certificate is its own: a browser asks once.  Without its run key "

@@ -251,6 +251,24 @@ static void say_near(struct hub *h, uint32_t number, uint64_t sequence, uint64_t
 		rounds_on_near(h->rounds, number, now);
 }
 
+/* It trains like everybody; nobody is sent to where nobody can be. */
+static void take_address(struct hub *h, uint32_t number, const char *said)
+{
+	const struct hub_refused r = {.what = "address", .member = number};
+	struct hub_member *m = hub_member(h, number);
+	struct why why;
+	const char *against = address_ok(said) ? address_nowhere(said)
+					       : "it is not HOST:PORT with a port above 0";
+	snprintf(m->address, sizeof m->address, "%s", against ? "" : said);
+	if (!against || !*said)
+		return;
+	err_why(&why, ERR_range,
+		"%.99s is told to nobody: %s; give --listen an address that others reach", said,
+		against);
+	hub_refuse(h, &r, &why);
+	hub_link_refusal(h, number, &r, why.code, why.text);
+}
+
 static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 {
 	const shoal_hello *hello = &e->header.body.hello;
@@ -277,13 +295,12 @@ static void on_hello(struct hub *h, const struct link_event *e, uint64_t now)
 	m->heard_ns = now;
 	m->told = (shoal_heartbeat){0};
 	memcpy(m->version, hello->version, strnlen(hello->version, sizeof m->version - 1));
-	snprintf(m->address, sizeof m->address, "%s",
-		address_ok(hello->address) ? hello->address : "");
 	log_at(coord, 2, "member %u (%s) is linked, at ledger entry %llu of %llu", number,
 		members_at(h->run.members, number)->name, (unsigned long long)hello->sequence,
 		(unsigned long long)newest);
 	hub_distance_linked(h, number, now);
 	say_welcome(h, number);
+	take_address(h, number, hello->address);
 	hub_link_roster(h, number);
 	if (m->sequence < newest)
 		hub_link_head(h, number);

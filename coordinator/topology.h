@@ -105,7 +105,7 @@ struct topology_node {
 	uint32_t relay;  /* who passes updates on to it; TOPOLOGY_COORDINATOR: nobody, it is told
 			  * by the aggregators */
 	double up, down; /* what it was taken to carry, bytes/s; 0: no limit known */
-	bool guessed;    /* of which one is the coordinator\'s, for want of a measurement */
+	bool guessed;    /* one is assumed: the coordinator's, or more if more was seen */
 	double sends, takes; /* bytes in a round */
 };
 

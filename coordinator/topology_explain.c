@@ -43,8 +43,10 @@ static void say_node(const struct topology_plan *p, const struct topology_node *
 	buf_printf(out, ",");
 	say_rate(out, "down", n->down);
 	buf_printf(out, "%s; sends %.2f MB and takes %.2f MB a round",
-		n->guessed ? " (taken to be as fast as the coordinator: nothing showed it slower)"
-			   : "",
+		n->guessed
+			? " (one way or both are assumed: alone its line was not seen at work; the "
+			  "coordinator's rate, or what was seen if that is more)"
+			: "",
 		n->sends / 1e6, n->takes / 1e6);
 	if (!p->star && shards_of(p, n->number, NULL)) {
 		buf_printf(out, "; aggregates shards ");

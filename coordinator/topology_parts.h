@@ -24,7 +24,7 @@ struct topology_world {
 	double lan[TOPOLOGY_PLACES];
 	double contributions, updates; /* bytes, of all shards */
 	/* Scratch of predictions: by node. */
-	double *sends, *takes, *gets_c, *gets_u, *gets_b, *out_sends, *out_takes;
+	double *sends, *takes, *gets_c, *gets_u, *gets_b, *largest_u, *out_sends, *out_takes;
 };
 
 /* Sorts what `in` lists. */

@@ -40,7 +40,7 @@ struct phases {
 	uint32_t direct[TOPOLOGY_PLACES];      /* members there whom aggregators tell */
 	uint32_t relayed[TOPOLOGY_PLACES];     /* those whom the relay tells */
 	double through_peers;                  /* bytes of updates that members make */
-	double largest;                        /* of these, one */
+	double ends; /* bytes of what each aggregator sends last: one update of each */
 	struct lines lines;
 	double near[TOPOLOGY_PLACES]; /* bytes of updates that are made in a local network */
 	double near_s;                /* the longest of a phase inside one */
@@ -55,6 +55,7 @@ static void share_out(struct phases *p)
 	memset(w->gets_c, 0, bytes);
 	memset(w->gets_u, 0, bytes);
 	memset(w->gets_b, 0, bytes);
+	memset(w->largest_u, 0, bytes);
 	memset(w->sends, 0, bytes);
 	memset(w->takes, 0, bytes);
 	for (uint32_t s = 0; s < in->n_shards; s++) {
@@ -64,13 +65,15 @@ static void share_out(struct phases *p)
 		w->gets_b[a] += in->shards[s].bundle;
 		if (a != w->n) {
 			p->through_peers += in->shards[s].update;
-			p->largest = fmax(p->largest, in->shards[s].update);
+			w->largest_u[a] = fmax(w->largest_u[a], in->shards[s].update);
 			if (w->lan[w->cluster[a]] > 0)
 				p->near[w->cluster[a]] += in->shards[s].update;
 		}
 	}
 	p->n_who = topology_predict_aggregators(w, p->c, p->who);
 	p->who[p->n_who] = w->n;
+	for (uint32_t i = 0; i < p->n_who; i++)
+		p->ends += w->largest_u[p->who[i]];
 }
 
 /* Aggregators and relays are told by the aggregators in any case. */
@@ -202,7 +205,8 @@ static void records_out(struct phases *p, double *sends, double *takes)
 	p->fluid[2] = slowest(p, sends, takes);
 }
 
-/* What is passed on has to be there first, as a whole. */
+/* What is passed on has to be there first, as a whole, and aggregators that are equally busy send
+ * their last one at the same time. */
 static double relay_s(const struct phases *p)
 {
 	const struct topology_world *w = p->w;
@@ -210,7 +214,7 @@ static double relay_s(const struct phases *p)
 	for (uint32_t b = 0; b < w->n_clusters; b++)
 		if (p->relayed[b])
 			most = fmax(
-				most, p->largest * p->relayed[b] /
+				most, p->ends * p->relayed[b] /
 					      (w->lan[b] > 0 ? w->lan[b] : w->up[p->c->relay[b]]));
 	return most;
 }

@@ -325,7 +325,7 @@ void topology_world_init(struct topology_world *w, struct topology_in *in)
 	if (in->n_pairs)
 		qsort(in->pairs, in->n_pairs, sizeof *in->pairs, by_ends);
 	double **const reals[] = {&w->up, &w->down, &w->sends, &w->takes, &w->gets_c, &w->gets_u,
-		&w->gets_b, &w->out_sends, &w->out_takes};
+		&w->gets_b, &w->largest_u, &w->out_sends, &w->out_takes};
 	for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
 		*reals[i] = alloc_must_zero(nodes, sizeof(double));
 	w->guessed = alloc_must_zero(nodes, sizeof *w->guessed);
@@ -361,6 +361,7 @@ void topology_world_release(struct topology_world *w)
 	free(w->gets_c);
 	free(w->gets_u);
 	free(w->gets_b);
+	free(w->largest_u);
 	free(w->out_sends);
 	free(w->out_takes);
 }

@@ -1,5 +1,6 @@
 #include "net/guard.h"
 #include "base/alloc.h"
+#include "net/visitor.h"
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -16,12 +17,14 @@ struct guarded {
 	struct sockaddr_storage peer; // to know the connection again: descriptors are reused
 	socklen_t peer_len;
 	uint64_t seen_ns;
-	uint64_t seen_bytes; // never above what was received
+	uint64_t seen_bytes;      // never above what was received
+	struct visitor *stranger; // whose one it is until an admitted key speaks; else NULL
 };
 
 struct guard {
 	struct guard_limits limits;
 	struct guarded *of; // by descriptor
+	struct visitors *visitors;
 	size_t size, open;
 	uint64_t cuts;
 	size_t next; /* to be looked at */
@@ -31,19 +34,29 @@ struct guard *guard_new(const struct guard_limits *limits)
 {
 	struct guard *g = alloc_must_zero(1, sizeof *g);
 	g->limits = *limits;
+	g->visitors = visitor_table(1, 1); // for their counts; nobody takes of the buckets
 	return g;
 }
 
 void guard_free(struct guard *g)
 {
-	if (g)
-		free(g->of);
+	if (!g)
+		return;
+	visitor_free(g->visitors);
+	free(g->of);
 	free(g);
 }
 
 static struct guarded *find(const struct guard *g, int fd)
 {
 	return fd >= 0 && (size_t)fd < g->size && g->of[fd].open ? &g->of[fd] : NULL;
+}
+
+static void is_known(struct guarded *c)
+{
+	if (c->stranger)
+		c->stranger->connections--;
+	c->stranger = NULL;
 }
 
 void guard_accepted(struct guard *g, int fd, uint64_t now_ns)
@@ -62,7 +75,9 @@ void guard_accepted(struct guard *g, int fd, uint64_t now_ns)
 	g->open++;
 	if (getpeername(fd, (struct sockaddr *)&c->peer, &c->peer_len))
 		c->peer_len = 0;
-	if (g->open > g->limits.connections_most)
+	c->stranger = visitor_find(g->visitors, (struct sockaddr *)&c->peer, now_ns);
+	if (++c->stranger->connections > g->limits.strangers_each ||
+		g->open > g->limits.connections_most)
 		guard_cut(g, fd);
 }
 
@@ -71,6 +86,7 @@ void guard_gone(struct guard *g, int fd)
 	struct guarded *c = find(g, fd);
 	if (!c)
 		return;
+	is_known(c);
 	c->open = false;
 	g->open--;
 }
@@ -80,6 +96,7 @@ void guard_seen(struct guard *g, int fd, size_t bytes, uint64_t now_ns)
 	struct guarded *c = find(g, fd);
 	if (!c)
 		return;
+	is_known(c);
 	c->seen_ns = now_ns;
 	c->seen_bytes += bytes + bytes / 16 + FRAME_EXTRA;
 }
@@ -121,6 +138,7 @@ static bool broken(const struct guard *g, struct guarded *c, int fd, uint64_t no
 void guard_tick(struct guard *g, uint64_t now_ns)
 {
 	/* Two calls of the kernel for each: of thousands only some at a time. */
+	visitor_tick(g->visitors, now_ns);
 	const size_t share = g->size / 8 > LOOK_LEAST ? g->size / 8 : LOOK_LEAST;
 	for (size_t i = 0; i < share && i < g->size; i++) {
 		const size_t fd = g->next++ % g->size;

@@ -1,6 +1,7 @@
 /*
- * What libzmq does not bound: how many TCP connections are open, how long one may stay silent, and
- * how many bytes one may send without a message coming of it (a ROUTER collects the frames of an
+ * What libzmq does not bound: how many TCP connections are open, how many of them strangers at one
+ * address hold (members may be many behind one), how long one may stay silent, and how many bytes
+ * one may send without a message coming of it (a ROUTER collects the frames of an
  * endless message without limit).  A connection that breaks a bound is shut down; libzmq then
  * tidies up as if the other side had left.  Connections are named by descriptor: libzmq tells which
  * by its monitor and with every message.  One thread.
@@ -12,8 +13,10 @@
 
 struct guard_limits {
 	uint32_t connections_most;
-	uint64_t silent_ns;   /* without a message of an admitted key */
-	uint64_t unseen_most; /* bytes received from the network that no message accounts for */
+	uint32_t strangers_each; /* of one address (visitor.h), before a message of an admitted key
+				  */
+	uint64_t silent_ns;      /* without a message of an admitted key */
+	uint64_t unseen_most;    /* bytes received from the network that no message accounts for */
 };
 
 struct guard;

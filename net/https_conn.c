@@ -54,7 +54,7 @@ void https_conn_init(struct https_conns *all, const struct https_server_config *
 	pthread_once(&slot_once, slot_make);
 	LIST_INIT(&all->open);
 	all->config = *config;
-	all->visitors = https_visitor_table(config->per_s, config->burst);
+	all->visitors = visitor_table(config->per_s, config->burst);
 	all->tls = tls;
 	all->listener = listener;
 	SSL_CTX_set_client_hello_cb(tls, on_hello, all);
@@ -72,7 +72,7 @@ void https_conn_release(struct https_conns *all)
 		LIST_REMOVE(c, link);
 		c->all = NULL;
 	}
-	https_visitor_free(all->visitors);
+	visitor_free(all->visitors);
 	SSL_CTX_free(all->tls);
 }
 
@@ -122,7 +122,7 @@ bool https_conn_visitor(struct https_conn *c, uint64_t now_ns)
 		return false;
 	if (strncmp(c->address, "::ffff:", 7) == 0)
 		memmove(c->address, c->address + 7, strlen(c->address + 7) + 1);
-	c->visitor = https_visitor_find(c->all->visitors, (struct sockaddr *)&address, now_ns);
+	c->visitor = visitor_find(c->all->visitors, (struct sockaddr *)&address, now_ns);
 	c->visitor->connections++;
 	return true;
 }
@@ -169,7 +169,7 @@ void https_conn_sweep(struct https_conns *all, uint64_t now_ns)
 			late ? "too slow" : "too many of this address");
 		https_conn_cut(c);
 	}
-	https_visitor_tick(all->visitors, now_ns);
+	visitor_tick(all->visitors, now_ns);
 	if (all->counters.connections < all->config.connections_most)
 		evconnlistener_enable(all->listener);
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "net/https_server.h"
-#include "net/https_visitor.h"
+#include "net/visitor.h"
 
 #define HTTPS_CONN_ADDRESS 64
 #define HTTPS_CONN_PIECE ((size_t)256 << 10) /* bytes of a reply to be taken within reply_ns */
@@ -26,15 +26,15 @@ struct https_conn {
 	struct https_conns *all; /* NULL once the server is gone */
 	SSL *ssl;
 	struct bufferevent *bev;
-	struct https_visitor *visitor; /* NULL until the address is known */
-	struct https_stream *stream;   /* a reply that goes on after its handler; or NULL */
-	uint64_t due_ns;               /* UINT64_MAX: it may wait */
+	struct visitor *visitor;     /* NULL until the address is known */
+	struct https_stream *stream; /* a reply that goes on after its handler; or NULL */
+	uint64_t due_ns;             /* UINT64_MAX: it may wait */
 	char address[HTTPS_CONN_ADDRESS];
 };
 
 struct https_conns {
 	LIST_HEAD(, https_conn) open;
-	struct https_visitors *visitors;
+	struct visitors *visitors;
 	SSL_CTX *tls;
 	struct evconnlistener *listener;
 	struct https_server_config config;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "net/address.h"
 
 #define BODY_MOST 8192
 
@@ -106,8 +107,19 @@ static enum err no_tls(const struct https_fault *f, struct why *why)
 		f->port, f->detail);
 }
 
+/* What failed at the proxy is said of that. */
+static bool at_proxy(const struct https_fault *f, struct why *why)
+{
+	char to[PROXY_SHOWN];
+	address_join(f->host, f->port, to, sizeof to);
+	const struct proxy_fault p = {f->proxy, f->curl, f->code, f->detail, to};
+	return f->proxy && proxy_explain(&p, why);
+}
+
 enum err https_fault_explain(const struct https_fault *f, struct why *why)
 {
+	if (at_proxy(f, why))
+		return why->code;
 	switch (f->code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return err_why(why, ERR_network,

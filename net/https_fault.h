@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "net/proxy.h"
 
 struct https_fault {
 	CURL *curl;         /* after the failed perform */
@@ -12,6 +13,7 @@ struct https_fault {
 	const char *detail; /* curl's own words, may be empty */
 	const char *host;
 	uint16_t port;
+	const struct proxy *proxy; /* NULL: none was named */
 };
 
 /* Not for CURLE_WRITE_ERROR and CURLE_ABORTED_BY_CALLBACK, whose reasons the caller knows. */

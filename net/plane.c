@@ -7,6 +7,7 @@
 #include "net/keytable.h"
 #include "net/session.h"
 #include "net/slowline.h"
+#include "net/tunnel.h"
 #include "net/zap.h"
 #include "net/zsock.h"
 #include <stdlib.h>
@@ -14,7 +15,9 @@
 
 #define READ_MOST 64           // messages of one socket before the others have their turn
 #define UNSEEN_MORE (8u << 20) // beyond the credit given: what may be in libzmq and the kernel
-#define FIXED_ITEMS 4          // the caller's descriptor, admission, server, its monitor
+#define STRANGERS_SHARE 4u     // of all connections: what strangers at one address may hold
+#define STRANGERS_LEAST 16u
+#define FIXED_ITEMS 4 // the caller's descriptor, admission, server, its monitor
 #define TICK_MOST (CLOCK_SECOND / 10)
 #define TICK_LEAST (5 * CLOCK_MS)
 
@@ -33,6 +36,7 @@ struct plane {
 	struct zsock server;
 	struct guard *guard;
 	struct slowline *line; // where what is sent is slowed down
+	struct tunnel *tunnel; // where connections go by a proxy
 	uint16_t port;
 	struct session_world world;
 	struct link_counters counters;
@@ -362,8 +366,11 @@ static enum err start_server(struct plane *p, struct why *why)
 {
 	const struct link_config *c = p->config;
 	struct zsock_options o = {c->public_key, c->secret_key, c->connect_ns};
-	struct guard_limits g = {c->connections_most, 2 * (c->timeout_ns + c->connect_ns),
-		c->transfer.window + UNSEEN_MORE};
+	const uint32_t each = c->connections_most / STRANGERS_SHARE;
+	struct guard_limits g = {.connections_most = c->connections_most,
+		.strangers_each = each > STRANGERS_LEAST ? each : STRANGERS_LEAST,
+		.silent_ns = 2 * (c->timeout_ns + c->connect_ns),
+		.unseen_most = c->transfer.window + UNSEEN_MORE};
 	enum err err = zap_new(p->context, &p->zap, why);
 	if (err)
 		return err;
@@ -394,6 +401,9 @@ enum err plane_new(const struct link_config *config, struct plane **out, struct 
 			why, ERR_network, "ZeroMQ does not start: %s", zmq_strerror(zmq_errno()));
 	else if (config->bind)
 		err = start_server(p, why);
+	else if (config->proxy) /* which is to give up before the attempt does, with its cause */
+		err = tunnel_new(config->proxy, config->connect_ns - config->connect_ns / 8,
+			&p->tunnel, why);
 	if (err) {
 		plane_free(p);
 		return err;
@@ -415,6 +425,7 @@ void plane_free(struct plane *p)
 	guard_free(p->guard);
 	if (p->context)
 		zmq_ctx_term(p->context);
+	tunnel_free(p->tunnel, p->config->linger_ns);
 	keytable_release(&p->entries);
 	free(p->items);
 	free(p);
@@ -452,7 +463,7 @@ void plane_connect(struct plane *p, const uint8_t key[static LINK_KEY], const ch
 	(void)session_failed(e->session, &ignored);
 	p->n_dials += !e->dial;
 	dial_free(e->dial, 0);
-	e->dial = dial_new(p->config, p->context, address, key);
+	e->dial = dial_new(p->config, p->context, p->tunnel, address, key);
 	e->hello = *hello;
 	p->items = alloc_must_resize(p->items, FIXED_ITEMS + 2 * p->n_dials, sizeof *p->items);
 }

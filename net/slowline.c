@@ -17,7 +17,13 @@ struct slowline {
 	uint64_t delay_ns;
 	uint64_t free_ns; // when the last byte of what was put has been sent
 	struct waiting *first, **end;
+	size_t messages, bytes; // that wait beside chunks, and their payloads
 };
+
+static bool is_chunk(const struct slowline_item *item)
+{
+	return item->out.header.which_body == MSG_chunk;
+}
 
 struct slowline *slowline_new(double bytes_per_s, uint64_t delay_ns)
 {
@@ -38,9 +44,16 @@ void slowline_free(struct slowline *s)
 
 bool slowline_put(struct slowline *s, const struct slowline_item *item, uint64_t now_ns)
 {
-	// Messages without bytes are few, and nobody repeats them: they are always taken.
-	if (item->out.bytes && s->free_ns > now_ns + AHEAD)
+	// Chunks are handed over again.  Nobody repeats the other messages, with or without a
+	// payload, so they are taken however busy the line is, up to a bound on what they keep.
+	if (is_chunk(item) ? s->free_ns > now_ns + AHEAD
+			   : s->messages >= SLOWLINE_MESSAGES ||
+				     item->out.len > SLOWLINE_BYTES - s->bytes)
 		return false;
+	if (!is_chunk(item)) {
+		s->messages++;
+		s->bytes += item->out.len;
+	}
 	struct waiting *w = alloc_must_zero(1, sizeof *w);
 	uint64_t start = s->free_ns > now_ns ? s->free_ns : now_ns;
 	double took = 0;
@@ -65,6 +78,10 @@ bool slowline_take(struct slowline *s, uint64_t now_ns, struct slowline_item *ou
 	if (!s->first)
 		s->end = &s->first;
 	*out = w->item;
+	if (!is_chunk(out)) {
+		s->messages--;
+		s->bytes -= out->out.len;
+	}
 	free(w);
 	return true;
 }

@@ -10,6 +10,9 @@
 #include "net/link_event.h"
 #include "net/transfer.h"
 
+#define SLOWLINE_MESSAGES 4096u    /* beside chunks: most that wait */
+#define SLOWLINE_BYTES (16u << 20) /* and the bytes of their payloads */
+
 struct slowline;
 
 struct slowline_item {
@@ -21,9 +24,9 @@ struct slowline_item {
 /* bytes_per_s 0: any number. */
 struct slowline *slowline_new(double bytes_per_s, uint64_t delay_ns);
 void slowline_free(struct slowline *s);
-/* Takes a copy of the item and a reference to its bytes.  false, and nothing is taken: it has
- * bytes, and what was put before keeps the line busy for a while yet; after a slowline_take there
- * may be room. */
+/* Takes a copy of the item and a reference to its bytes.  false, and nothing is taken: it is a
+ * chunk and what was put before keeps the line busy for a while yet, or so much else waits already
+ * that the line cannot be keeping up; after a slowline_take there may be room. */
 bool slowline_put(struct slowline *s, const struct slowline_item *item, uint64_t now_ns);
 /* The next item that has arrived by now_ns; the caller drops its reference. */
 bool slowline_take(struct slowline *s, uint64_t now_ns, struct slowline_item *out);

@@ -188,6 +188,29 @@ static void a_loss_may_take_longer_than_a_round(void **state)
 	spec_free(spec);
 }
 
+/* Who claims to be where nobody can be hears why, is named to nobody, and takes part. */
+static void an_address_that_is_nowhere_is_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"0.0.0.0:7435", "224.0.0.1:7435", "255.255.255.255:7435",
+		"169.254.1.1:7435", "[fe80::1]:7435", "10.0.0.1:0", "no address"};
+	struct spec *spec = help_coordinator_spec();
+	struct hub h;
+	help_coordinator_open(&h, spec);
+	const struct hub_member *m =
+		hub_member(&h, members_by_link(h.run.members, help_coordinator_link(1)));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		help_coordinator_hello_at(&h, 1, bad[i]);
+		assert_int_equal(m->refusals, i + 1);
+		assert_true(m->linked && !*m->address);
+	}
+	help_coordinator_hello_at(&h, 1, "10.0.0.1:7435");
+	assert_string_equal(m->address, "10.0.0.1:7435");
+	assert_int_equal(m->refusals, sizeof bad / sizeof *bad);
+	hub_close(&h);
+	spec_free(spec);
+}
+
 static void want_after(struct hub *h, uint32_t i, uint64_t sequence)
 {
 	shoal_header header = {.which_body = MSG_want};
@@ -240,6 +263,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_loss_may_take_longer_than_a_round,
 			help_coordinator_setup, help_coordinator_teardown),
 		cmocka_unit_test_setup_teardown(killed_anywhere_streams_balance,
+			help_coordinator_setup, help_coordinator_teardown),
+		cmocka_unit_test_setup_teardown(an_address_that_is_nowhere_is_refused,
 			help_coordinator_setup, help_coordinator_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "net/https_visitor.h"
+#include "net/visitor.h"
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 #define CHAINS 1024u
 #define VISITORS_MOST 8192u
 
-struct https_visitors {
-	struct https_visitor *chain[CHAINS];
-	struct https_visitor others; // all that the table has no room for
-	uint64_t seed;               // so that nobody can choose addresses of one chain
+struct visitors {
+	struct visitor *chain[CHAINS];
+	struct visitor others; // all that the table has no room for
+	uint64_t seed;         // so that nobody can choose addresses of one chain
 	uint64_t forget_ns;
 	uint32_t per_s, burst, count;
 };
 
-struct https_visitors *https_visitor_table(uint32_t per_s, uint32_t burst)
+struct visitors *visitor_table(uint32_t per_s, uint32_t burst)
 {
-	struct https_visitors *t = alloc_must_zero(1, sizeof *t);
+	struct visitors *t = alloc_must_zero(1, sizeof *t);
 	t->per_s = per_s;
 	t->burst = burst;
 	t->forget_ns = (burst / per_s + 60) * CLOCK_SECOND;
@@ -28,10 +28,10 @@ struct https_visitors *https_visitor_table(uint32_t per_s, uint32_t burst)
 	return t;
 }
 
-void https_visitor_free(struct https_visitors *t)
+void visitor_free(struct visitors *t)
 {
 	for (uint32_t i = 0; t && i < CHAINS; i++)
-		for (struct https_visitor *v = t->chain[i], *next; v; v = next) {
+		for (struct visitor *v = t->chain[i], *next; v; v = next) {
 			next = v->next;
 			free(v);
 		}
@@ -54,15 +54,14 @@ static void key_of(const struct sockaddr *address, uint8_t key[static 16])
 	}
 }
 
-struct https_visitor *https_visitor_find(
-	struct https_visitors *t, const struct sockaddr *address, uint64_t now_ns)
+struct visitor *visitor_find(struct visitors *t, const struct sockaddr *address, uint64_t now_ns)
 {
 	uint8_t key[16];
 	uint64_t half[2];
 	key_of(address, key);
 	memcpy(half, key, sizeof half);
-	struct https_visitor **chain = &t->chain[rng_u32(t->seed, half[0], half[1]) % CHAINS];
-	struct https_visitor *v = *chain;
+	struct visitor **chain = &t->chain[rng_u32(t->seed, half[0], half[1]) % CHAINS];
+	struct visitor *v = *chain;
 	while (v && memcmp(v->key, key, sizeof key) != 0)
 		v = v->next;
 	if (!v && t->count >= VISITORS_MOST)
@@ -79,11 +78,11 @@ struct https_visitor *https_visitor_find(
 	return v;
 }
 
-void https_visitor_tick(struct https_visitors *t, uint64_t now_ns)
+void visitor_tick(struct visitors *t, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < CHAINS; i++)
-		for (struct https_visitor **at = &t->chain[i]; *at;) {
-			struct https_visitor *v = *at;
+		for (struct visitor **at = &t->chain[i]; *at;) {
+			struct visitor *v = *at;
 			if (v->connections > 0 || now_ns - v->seen_ns < t->forget_ns) {
 				at = &v->next;
 				continue;
