@@ -152,6 +152,10 @@ $(O)/tests/$(basename $(notdir $1)).libfuzzer: $(O)/tests/$(basename $(notdir $1
 		$(if $(filter kernels peer sim,$(call layer_of,$1)),$(LDLIBS_blas)) $$(LDLIBS_all)
 endef
 $(foreach t,$(fuzz_src),$(eval $(call fuzzer_rule,$t)))
+# A proxy that connections are to go by.
+$(O)/tests/test_net_proxy $(O)/tests/e2e_proxy: $(O)/tests/help_proxy.o
+# A router that opens ports.
+$(O)/tests/test_peer_portmap $(O)/tests/e2e_upnp: $(O)/tests/help_igd.o
 # End-to-end tests drive the real programs as processes: they see base/ (and the peers' libraries) only.
 define e2e_rule
 $(O)/tests/$(basename $(notdir $1)): $(O)/tests/$(basename $(notdir $1)).o \
@@ -164,7 +168,7 @@ $(foreach t,$(e2e_src),$(eval $(call e2e_rule,$t)))
 wan_emulator := $(O)/tests/wan/emulator
 $(wan_emulator): $(patsubst %.c,$(O)/%.o,$(wildcard tests/wan/*.c)) $(call link_objs,base)
 	$(call say,LINK,$@)$(CC) $(opt) $(LDFLAGS) -o $@ $^ $(LDLIBS_all)
-$(O)/tests/e2e_wan $(O)/tests/e2e_nat: | $(wan_emulator)
+$(O)/tests/e2e_wan $(O)/tests/e2e_nat $(O)/tests/e2e_firewall: | $(wan_emulator)
 $(O)/tests/test_base_nat: $(O)/tests/wan/nat.o
 # Real processes in which something breaks all the time (tests/chaos/chaos.c); schedule and count have unit tests.
 chaos := $(O)/tests/chaos

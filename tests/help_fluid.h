@@ -10,7 +10,7 @@
 #include "coordinator/topology.h"
 
 #define FLUID_SITES 12u
-#define FLUID_PEERS 512u
+#define FLUID_PEERS 1000u
 
 struct fluid_node {
 	uint32_t site;
@@ -56,9 +56,13 @@ struct fluid_outcome {
 struct fluid_outcome help_fluid_play(
 	const struct fluid_world *w, const struct fluid_plan *p, const struct fluid_bytes *bytes);
 
-/* As a coordinator would plan it (help_fluid_plan.c); returns the seconds that it promises itself.
- */
-double help_fluid_plan(const struct fluid_world *w, enum topology_mode mode,
+struct fluid_promise {
+	double seconds; /* of the round, as the coordinator predicts it */
+	double plan_s;  /* that making the plan took here, its inputs ready: a middle of some tries
+			 */
+};
+/* As a coordinator would plan it (help_fluid_plan.c). */
+struct fluid_promise help_fluid_plan(const struct fluid_world *w, enum topology_mode mode,
 	const struct fluid_bytes *bytes, struct fluid_plan *out);
 
 #endif

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "coordinator/distance.h"
+#include "tests/help_bench.h"
 #include "tests/help_fluid.h"
 
 #define PROBES 12u /* members to which each one has measured the round trip */
 #define STRIDE 37u
 #define SETTLE 20 /* rounds of measuring */
+#define TRIES 5   /* of making a plan, to time it */
 
 /* ---- what is measured */
 
@@ -141,18 +144,37 @@ static void take_sources(
 	}
 }
 
-double help_fluid_plan(const struct fluid_world *w, enum topology_mode mode,
+static double make(struct topology_in *in, struct topology_plan *plan)
+{
+	const uint64_t before = clock_now_ns();
+	topology_make(in, plan);
+	return clock_seconds(clock_now_ns() - before);
+}
+
+/* The same plan again and again; the last one stays. */
+static double make_timed(struct topology_in *in, struct topology_plan *plan)
+{
+	double took[TRIES];
+	for (int i = 0; i < TRIES; i++) {
+		topology_plan_release(plan);
+		*plan = (struct topology_plan){0};
+		took[i] = make(in, plan);
+	}
+	return help_bench_median(took, TRIES);
+}
+
+struct fluid_promise help_fluid_plan(const struct fluid_world *w, enum topology_mode mode,
 	const struct fluid_bytes *bytes, struct fluid_plan *out)
 {
 	struct topology_in in;
 	struct topology_plan plan = {0};
 	*out = (struct fluid_plan){0};
 	ask(w, mode, bytes, &in);
-	topology_make(&in, &plan);
+	const double plan_s = make_timed(&in, &plan);
 	take_aggregators(w, &plan, out);
 	take_sources(w, &plan, out);
 	const double seconds = plan.time.total_s;
 	topology_plan_release(&plan);
 	topology_in_release(&in);
-	return seconds;
+	return (struct fluid_promise){seconds, plan_s};
 }
