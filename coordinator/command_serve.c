@@ -26,7 +26,8 @@
 #define SPACE_EVERY_MS 2000
 #define SPACE_LEAST (1u << 20) /* bytes that fit again */
 
-#define FILES_BESIDE 1200 /* files beside links: of the store, and of who asks by HTTPS */
+#define MAX_UP_LEAST 64000 /* bits/s */
+#define FILES_BESIDE 1200  /* files beside links: of the store, and of who asks by HTTPS */
 
 static struct {
 	struct hub_config hub;
@@ -63,6 +64,9 @@ static const struct option_row rows[] = {
 		"without a sign of life a link is lost"},
 	{"plan", OPTION_text, &opt.plan, "latency", 0, 0,
 		"who aggregates: latency (by the measured links), star, random"},
+	{"max-up", OPTION_rate, &opt.hub.max_up, "0", 0, 0,
+		"most that is sent, links and HTTPS together; control messages never wait; 0: no "
+		"limit"},
 	{"exit-at-end", OPTION_flag, &opt.hub.exit_at_end, NULL, 0, 0,
 		"stop when the run has ended, instead of showing its page"},
 };
@@ -220,6 +224,10 @@ static enum err check(size_t n_words, const char *const *words, struct why *why)
 	if (opt.hub.timeout_ns < 2 * opt.hub.heartbeat_ns)
 		return err_why(why, ERR_usage,
 			"--timeout must be at least twice --heartbeat, or every link is lost");
+	if (opt.hub.max_up && opt.hub.max_up < MAX_UP_LEAST)
+		return err_why(why, ERR_usage,
+			"--max-up must be at least 64k bits per second: heartbeats alone need "
+			"some of it; 0 sets no limit");
 	if (!topology_mode_of(opt.plan, &opt.hub.plan))
 		return err_why(why, ERR_usage, "--plan must be latency, star or random, is \"%s\"",
 			opt.plan);

@@ -70,6 +70,18 @@ static void print_delays(const json_t *delays)
 		printf("\n");
 }
 
+static void print_egress(const json_t *e)
+{
+	char sent[HUMAN_TEXT], rate[HUMAN_TEXT], most[HUMAN_TEXT];
+	const double now = real_of(e, "bits_per_s");
+	printf("egress        %s, %s",
+		human_size(now > 0 && now < 1e15 ? (uint64_t)now : 0, "bit/s", rate),
+		json_is_integer(json_object_get(e, "max_bits_per_s")) ? "of at most " : "no limit");
+	if (json_is_integer(json_object_get(e, "max_bits_per_s")))
+		printf("%s", human_size(count_of(e, "max_bits_per_s"), "bit/s", most));
+	printf("; %s in all\n", human_size(count_of(e, "bytes"), "B", sent));
+}
+
 static void print_overview(const json_t *o)
 {
 	const json_t *run = json_object_get(o, "run"), *loss = json_object_get(o, "loss"),
@@ -99,6 +111,7 @@ static void print_overview(const json_t *o)
 		(unsigned long long)count_of(members, "syncing"),
 		(unsigned long long)count_of(members, "away"),
 		(unsigned long long)count_of(members, "gone"));
+	print_egress(json_object_get(o, "egress"));
 	printf("refusals      %llu\n", (unsigned long long)count_of(o, "refusals"));
 	const json_t *alerts = json_object_get(o, "alerts");
 	for (size_t i = 0; i < json_array_size(alerts); i++) {

@@ -384,6 +384,7 @@ void hub_close(struct hub *h)
 	free(h->invite_path);
 	hub_gather_free(h->gather);
 	hub_topology_free(h->topology);
+	egress_free(h->egress);
 	manifest_free(h->manifest);
 	run_release(&h->run);
 }

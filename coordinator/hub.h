@@ -72,6 +72,7 @@ struct hub_config {
 	uint64_t memory; /* for objects that are being received */
 	uint64_t heartbeat_ns, timeout_ns;
 	uint32_t connections_most;
+	uint64_t max_up; /* bits/s that are sent, links and HTTPS together; 0: no limit */
 	bool exit_at_end;
 	enum topology_mode plan;
 };
@@ -87,6 +88,7 @@ struct hub {
 	struct rounds *rounds;
 	struct mailbox *mail;
 	struct desk *desk;
+	struct egress *egress; /* of link and https */
 	struct link *link;
 	struct event_base *base;
 	struct event *on_mail, *on_timer, *on_signal, *on_beat;

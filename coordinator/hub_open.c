@@ -167,6 +167,8 @@ static enum err open_link(struct hub *h, struct why *why)
 	c.receive_most = h->config.memory;
 	c.messages_per_s = MESSAGES_PER_S;
 	c.messages_burst = MESSAGES_BURST;
+	c.egress = h->egress;
+	c.transfer.chunk = (uint32_t)egress_piece(h->egress, c.transfer.chunk);
 	const uint64_t update =
 		h->config.memory < largest_update(h) ? h->config.memory : largest_update(h);
 	c.kinds[0] = (struct transfer_kind){OBJECT_contribution, most};
@@ -196,6 +198,7 @@ static enum err open_https(struct hub *h, struct why *why)
 	c.tls = h->run.keys.tls;
 	c.routes = api_routes(&c.n_routes);
 	c.arg = h;
+	c.egress = h->egress;
 	enum err err = https_server_new(h->base, &c, &h->https, why);
 	return err ? name_options(err, "--port", why) : ERR_OK;
 }
@@ -205,6 +208,7 @@ enum err hub_open(
 {
 	*h = (struct hub){.config = *config, .start_ns = clock_now_ns(), .run.lock = -1};
 	h->topology = hub_topology_new();
+	h->egress = egress_new(config->max_up);
 	enum err err = open_data(h, spec, why);
 	if (!err)
 		err = open_run(h, spec, why);

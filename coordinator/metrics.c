@@ -79,6 +79,23 @@ static void print_losses(const struct hub *h, struct buf *out)
 		NUMBER(h->last_loss.round));
 }
 
+static void print_egress(const struct hub *h, uint64_t now, struct buf *out)
+{
+	static const char *const kinds[] = {[EGRESS_control] = "control", [EGRESS_bulk] = "bulk"};
+	struct egress_figures e;
+	egress_figures(h->egress, now, &e);
+	one(out, "egress_max_bits_per_second", "gauge", "as --max-up says; 0: no limit",
+		NUMBER(e.max_bits_per_s));
+	head(out, "egress_bits_per_second", "gauge", "sent over the last 10 s");
+	for (int k = 0; k < 2; k++)
+		buf_printf(out, "shoal_egress_bits_per_second{kind=\"%s\"} %.9g\n", kinds[k],
+			e.bits_per_s[k]);
+	head(out, "egress_bytes_total", "counter", "sent by links and HTTPS");
+	for (int k = 0; k < 2; k++)
+		buf_printf(out, "shoal_egress_bytes_total{kind=\"%s\"} %llu\n", kinds[k],
+			(unsigned long long)e.bytes[k]);
+}
+
 /* Some grow and some do not: untyped, as the lists do not say which. */
 static void print_planes(const struct hub *h, struct buf *out)
 {
@@ -105,5 +122,6 @@ void metrics_print(const struct hub *h, uint64_t now, struct buf *out)
 #undef X
 	print_losses(h, out);
 	print_members(h, out);
+	print_egress(h, now, out);
 	print_planes(h, out);
 }

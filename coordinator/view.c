@@ -246,9 +246,24 @@ static json_t *view_counts(const struct hub *h)
 	return doc;
 }
 
+/* What must not wait leaves no room for anything else: then updates stand still. */
+static json_t *alert_of_egress(const struct hub *h, uint64_t now)
+{
+	struct egress_figures e;
+	egress_figures(h->egress, now, &e);
+	const double control = e.bits_per_s[EGRESS_control];
+	if (!e.max_bits_per_s || control < (double)e.max_bits_per_s)
+		return NULL;
+	return json_sprintf("heartbeats, plans and heads alone take %.3g Mbit/s, --max-up is %.3g "
+			    "Mbit/s: updates and downloads wait; give more, or have fewer peers",
+		control / 1e6, (double)e.max_bits_per_s / 1e6);
+}
+
 static json_t *view_alerts(const struct hub *h, uint64_t now)
 {
-	json_t *alerts = json_array();
+	json_t *alerts = json_array(), *egress = alert_of_egress(h, now);
+	if (egress)
+		json_array_append_new(alerts, egress);
 	if (h->alarm.code && now < h->alarm_ns + HUB_ALARM)
 		json_array_append_new(alerts, json_string(h->alarm.text));
 	if (h->diverged)
@@ -267,6 +282,18 @@ static json_t *view_link(const struct hub *h)
 #define X(name, text) json_object_set_new(doc, #name, count(c.name));
 	LINK_COUNTER_LIST(X)
 #undef X
+	return doc;
+}
+
+static json_t *view_egress(const struct hub *h, uint64_t now)
+{
+	struct egress_figures e;
+	egress_figures(h->egress, now, &e);
+	json_t *doc = json_object();
+	put(doc, "max_bits_per_s", e.max_bits_per_s ? count(e.max_bits_per_s) : json_null());
+	put(doc, "bits_per_s", figure(e.bits_per_s[EGRESS_bulk] + e.bits_per_s[EGRESS_control]));
+	put(doc, "control_bits_per_s", figure(e.bits_per_s[EGRESS_control]));
+	put(doc, "bytes", count(e.bytes[EGRESS_bulk] + e.bytes[EGRESS_control]));
 	return doc;
 }
 
@@ -334,6 +361,7 @@ json_t *view_overview(const struct hub *h, uint64_t now)
 	add_figures(h, doc);
 	put(doc, "refusals", count(h->refusals));
 	put(doc, "alerts", view_alerts(h, now));
+	put(doc, "egress", view_egress(h, now));
 	put(doc, "link", view_link(h));
 	put(doc, "link_port", count(link_port(h->link)));
 	put(doc, "version", json_string(version_text()));

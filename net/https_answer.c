@@ -1,6 +1,8 @@
 #include "net/https_answer.h"
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
+#include "net/https_body.h"
 
 /* Nothing is loaded from, framed by or sent to anybody else, and nothing is guessed. */
 static const struct {
@@ -56,8 +58,14 @@ void https_answer_send(struct https_request *r, int status, struct evbuffer *bod
 		evbuffer_drain(body, n);
 		n = 0;
 	}
+	if (n > HTTPS_CONN_SMALL && egress_is_bounded(r->all->config.egress)) {
+		https_body_send(r, status, body);
+		return;
+	}
 	r->answered = true;
 	r->all->counters.bytes_out += n;
+	egress_count(r->all->config.egress, n > HTTPS_CONN_SMALL ? EGRESS_bulk : EGRESS_control, n,
+		clock_now_ns());
 	https_conn_due_bytes(r->conn, n);
 	evhttp_request_set_on_complete_cb(r->http, on_complete, r->conn);
 	evhttp_send_reply(r->http, status, NULL, body);

@@ -44,6 +44,7 @@ struct call {
 	bool whole;                     // of the sink, though a part was asked for
 	bool enough;                    // what is wanted is there, the rest is not
 	struct hash *spki;              // NULL, or to be set to the server's key
+	uint64_t counted;               // bytes of bodies that the traffic knows of
 	struct why *why;
 	enum err failed; // in a callback, which has set why
 };
@@ -112,11 +113,35 @@ static long status_of(const struct call *k)
 	return status;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+/* So many bytes of both bodies have gone by now. */
+static void count(struct call *k, curl_off_t down, curl_off_t up)
 {
-	const struct call *k = arg;
+	const uint64_t all = (uint64_t)down + (uint64_t)up;
+	if (all <= k->counted)
+		return;
+	traffic_add(k->client->config.traffic, all - k->counted);
+	k->counted = all;
+}
+
+static void count_rest(struct call *k)
+{
+	curl_off_t down = 0, up = 0;
+	long sent = 0, got = 0;
+	CURL *curl = k->client->curl;
+	curl_easy_getinfo(curl, CURLINFO_SIZE_DOWNLOAD_T, &down);
+	curl_easy_getinfo(curl, CURLINFO_SIZE_UPLOAD_T, &up);
+	curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent); // its headers
+	curl_easy_getinfo(curl, CURLINFO_HEADER_SIZE, &got);
+	count(k, down, up);
+	traffic_add(k->client->config.traffic, (uint64_t)sent + (uint64_t)got);
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t down, curl_off_t b, curl_off_t up)
+{
+	struct call *k = arg;
 	const atomic_bool *cancel = k->client->config.cancel;
-	(void)a, (void)b, (void)c, (void)d;
+	(void)a, (void)b;
+	count(k, down, up);
 	return cancel && atomic_load(cancel);
 }
 
@@ -317,7 +342,9 @@ static enum err perform(struct call *k)
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	if (k->sink && (k->sink->have > 0 || k->sink->stop))
 		curl_easy_setopt(curl, CURLOPT_RANGE, range);
-	enum err e = outcome(k, curl_easy_perform(curl));
+	const CURLcode code = curl_easy_perform(curl);
+	count_rest(k);
+	enum err e = outcome(k, code);
 	curl_slist_free_all(headers);
 	free(agent);
 	free(url);

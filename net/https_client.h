@@ -17,6 +17,7 @@
 #include "net/joinlink.h"
 #include "net/proxy.h"
 #include "net/statement.h"
+#include "net/traffic.h"
 
 struct https_client;
 
@@ -29,6 +30,7 @@ struct https_client_config {
 	uint64_t total_ns;         /* a whole call, downloads excepted */
 	const char *ca_file;       /* copied; NULL: the system's certificates */
 	const struct proxy *proxy; /* borrowed; NULL: as https_proxy says, to other machines */
+	struct traffic *traffic;   /* counts both ways; borrowed, may be NULL */
 };
 /* host and port from the link (borrowed); 10 s, 20 s, 60 s. */
 void https_client_config_init(struct https_client_config *c, const struct joinlink *l);

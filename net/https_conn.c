@@ -53,6 +53,7 @@ void https_conn_init(struct https_conns *all, const struct https_server_config *
 {
 	pthread_once(&slot_once, slot_make);
 	LIST_INIT(&all->open);
+	TAILQ_INIT(&all->held);
 	all->config = *config;
 	all->visitors = visitor_table(config->per_s, config->burst);
 	all->tls = tls;

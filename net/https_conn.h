@@ -18,6 +18,7 @@
 
 #define HTTPS_CONN_ADDRESS 64
 #define HTTPS_CONN_PIECE ((size_t)256 << 10) /* bytes of a reply to be taken within reply_ns */
+#define HTTPS_CONN_SMALL ((size_t)4 << 10)   /* a reply that does not wait for the egress */
 
 struct https_stream;
 
@@ -34,6 +35,8 @@ struct https_conn {
 
 struct https_conns {
 	LIST_HEAD(, https_conn) open;
+	TAILQ_HEAD(, https_stream) held; /* their next pieces wait for the egress, in this order */
+	struct event *on_open;           /* when it lets the first of them go */
 	struct visitors *visitors;
 	SSL_CTX *tls;
 	struct evconnlistener *listener;

@@ -25,7 +25,8 @@ static void next(struct https_stream *s)
 {
 	struct https_file *f = (struct https_file *)s;
 	uint64_t left = f->end - f->at;
-	size_t n = left < HTTPS_CONN_PIECE ? (size_t)left : HTTPS_CONN_PIECE;
+	size_t most = egress_piece(s->conn->all->config.egress, HTTPS_CONN_PIECE);
+	size_t n = left < most ? (size_t)left : most;
 	if (n == 0) {
 		https_stream_end(s);
 		forget(s);

@@ -152,6 +152,12 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
 	evconnlistener_disable(listener);
 }
 
+static void on_open(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	https_stream_resume(arg);
+}
+
 static void start_sweep(struct https_server *s, struct event_base *base)
 {
 	const struct https_server_config *c = &s->conns.config;
@@ -160,7 +166,8 @@ static void start_sweep(struct https_server *s, struct event_base *base)
 		ns = SWEEP_MOST_NS;
 	struct timeval each = {0, (suseconds_t)(ns / 1000u)};
 	s->sweep = event_new(base, -1, EV_PERSIST, on_sweep, s);
-	if (!s->sweep || event_add(s->sweep, &each) != 0)
+	s->conns.on_open = event_new(base, -1, 0, on_open, &s->conns);
+	if (!s->conns.on_open || !s->sweep || event_add(s->sweep, &each) != 0)
 		abort(); // only memory can fail
 }
 
@@ -205,6 +212,7 @@ void https_server_free(struct https_server *s)
 			https_stream_drop(c->stream);
 	}
 	event_free(s->sweep);
+	event_free(s->conns.on_open);
 	evhttp_free(s->http);
 	https_conn_release(&s->conns);
 	free(s);

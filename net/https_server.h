@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "net/egress.h"
 #include "net/https_request.h"
 #include "net/tls.h"
 
@@ -43,6 +44,7 @@ struct https_server_config {
 	uint64_t request_ns;       /* within which a whole request must have come */
 	uint64_t reply_ns;         /* within which a piece of a reply must be taken */
 	size_t headers_most;       /* bytes of a request's line and headers */
+	struct egress *egress;     /* counts bodies and bounds larger ones; borrowed, may be NULL */
 };
 
 /* Everything but bind, tls, routes and arg: 50/s, bursts of 200, 1024 and 256 connections, 20 s,

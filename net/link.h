@@ -19,10 +19,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "net/egress.h"
 #include "net/link_event.h"
 #include "net/msg.h"
 #include "net/proxy.h"
 #include "net/shared.h"
+#include "net/traffic.h"
 #include "net/transfer.h"
 
 #define LINK_ADDRESS 256 /* bytes of "host:port" with its NUL; IPv6 as "[::1]:port" */
@@ -48,6 +50,8 @@ struct link_config {
 	const struct proxy *proxy;               /* peer: what it connects by; NULL: directly */
 	double send_bytes_per_s;                 /* most that is sent, on average; 0: no limit */
 	uint64_t send_delay_ns;                  /* what is sent is held back so long */
+	struct traffic *traffic;                 /* counts both ways; borrowed, may be NULL */
+	struct egress *egress; /* counts what is sent and bounds chunks; borrowed, may be NULL */
 	struct transfer_limits transfer;
 	struct transfer_kind kinds[TRANSFER_KINDS]; /* what is accepted here, with largest sizes */
 	size_t n_kinds;

@@ -17,7 +17,8 @@
 #define UNSEEN_MORE (8u << 20) // beyond the credit given: what may be in libzmq and the kernel
 #define STRANGERS_SHARE 4u     // of all connections: what strangers at one address may hold
 #define STRANGERS_LEAST 16u
-#define FIXED_ITEMS 4 // the caller's descriptor, admission, server, its monitor
+#define FIXED_ITEMS 4         // the caller's descriptor, admission, server, its monitor
+#define TURN_BYTES (1u << 20) // of bulk, where it is bounded, before another has its turn
 #define TICK_MOST (CLOCK_SECOND / 10)
 #define TICK_LEAST (5 * CLOCK_MS)
 
@@ -45,6 +46,9 @@ struct plane {
 	zmq_pollitem_t *items;
 	uint64_t now_ns, tick_ns, ticked_ns;
 	bool dirty, queue_full; // some entry is; some message waits for room in a queue
+	bool shut;              // some object waits for the egress
+	size_t turn;            // entry that is served first
+	uint64_t turn_bytes;    // of bulk that it has had
 };
 
 /* ---- entries */
@@ -112,9 +116,16 @@ static enum err send_now(
 		.offset = t->offset,
 		.len = t->len};
 	enum err err = zsock_send(z, &out);
-	p->counters.messages_out += !err;
-	p->counters.bytes_out += err ? 0 : out.frame_len + out.len;
-	return err;
+	if (err)
+		return err;
+	const bool bulk = t->header.which_body == MSG_chunk;
+	p->counters.messages_out++;
+	p->counters.bytes_out += out.frame_len + out.len;
+	p->turn_bytes += bulk ? out.len : 0;
+	traffic_add(p->config->traffic, out.frame_len + out.len);
+	egress_count(p->config->egress, bulk ? EGRESS_bulk : EGRESS_control,
+		out.frame_len + out.len, p->now_ns);
+	return ERR_OK;
 }
 
 static enum err send_out(void *arg, const uint8_t *key, uint32_t conn, const struct transfer_out *t)
@@ -201,6 +212,7 @@ static void count_in(struct plane *p, const struct zsock_in *z)
 {
 	p->counters.messages_in++;
 	p->counters.bytes_in += z->bytes;
+	traffic_add(p->config->traffic, z->bytes);
 }
 
 static void read_server(struct plane *p)
@@ -277,17 +289,25 @@ static void turn_dial(struct plane *p, struct entry *e)
 
 /* ---- the loop's steps */
 
+/* When a step is due by itself. */
+static uint64_t next_step(const struct plane *p, uint64_t now_ns)
+{
+	const uint64_t tick = p->ticked_ns + p->tick_ns,
+		       line = p->line ? slowline_due(p->line) : UINT64_MAX,
+		       open = p->shut ? now_ns + egress_wait_ns(p->config->egress, now_ns)
+				      : UINT64_MAX,
+		       due = open < tick ? open : tick;
+	if (line < due)
+		return line;
+	// a ROUTER does not say which of its queues has room again
+	return p->queue_full && due > now_ns + CLOCK_MS ? now_ns + 1 : due;
+}
+
 void plane_wait(struct plane *p, int fd)
 {
 	int n = 0;
-	uint64_t now = clock_now_ns(), due = p->ticked_ns + p->tick_ns;
-	long ms = now < due ? (long)((due - now) / CLOCK_MS) + 1 : 0;
-	if (p->line && slowline_due(p->line) < now + (uint64_t)ms * CLOCK_MS)
-		ms = slowline_due(p->line) > now
-			     ? (long)((slowline_due(p->line) - now) / CLOCK_MS) + 1
-			     : 0;
-	else if (p->queue_full && ms > 1)
-		ms = 1; // a ROUTER does not say which of its queues has room again
+	const uint64_t now = clock_now_ns(), due = next_step(p, now);
+	const long ms = now < due ? (long)((due - now) / CLOCK_MS) + 1 : 0;
 	p->items[n++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
 	if (p->zap) {
 		void *const sockets[] = {zap_socket(p->zap), p->server.socket, p->server.monitor};
@@ -324,18 +344,30 @@ static void tick(struct plane *p)
 	p->counters.cut = guard_cuts(p->guard);
 }
 
+static void pump_one(struct plane *p, struct entry *e)
+{
+	if (!e->dirty)
+		return;
+	const enum session_rest rest = session_pump(e->session, p->now_ns);
+	e->dirty = rest != SESSION_rest_none;
+	p->queue_full |= rest == SESSION_rest_queue;
+	p->shut |= rest == SESSION_rest_egress;
+	settle(p, e);
+}
+
+/* Where bulk is bounded, one is served until it has had its share or wants no more, so that objects
+ * arrive one after the other and not all of them late. */
 static void pump(struct plane *p)
 {
-	p->dirty = p->queue_full = false;
-	for (size_t i = 0; i < p->entries.n; i++) {
-		struct entry *e = entry_at(p, i);
-		if (!e->dirty)
-			continue;
-		e->dirty = session_pump(e->session, p->now_ns);
-		p->queue_full |= e->dirty;
-		settle(p, e);
-	}
-	p->dirty = p->queue_full;
+	const size_t n = p->entries.n, first = p->turn < n ? p->turn : 0;
+	p->queue_full = p->shut = false;
+	for (size_t i = 0; i < n; i++)
+		pump_one(p, entry_at(p, (first + i) % n));
+	p->dirty = p->queue_full || p->shut;
+	if (p->turn_bytes < TURN_BYTES && first < n && entry_at(p, first)->dirty)
+		return;
+	p->turn = first + 1;
+	p->turn_bytes = 0;
 }
 
 void plane_turn(struct plane *p)

@@ -515,13 +515,19 @@ void session_tick(struct session *s, uint64_t now_ns)
 		beat(s, now_ns);
 }
 
-/* The next message of the transfers: the one held back before, answers, then our own objects. */
+static bool is_shut(const struct session *s, uint64_t now_ns)
+{
+	return egress_wait_ns(s->world->config->egress, now_ns) > 0;
+}
+
+/* The next message of the transfers: the one held back before, answers, then our own objects, which
+ * alone may have to wait for the egress. */
 static bool next_out(struct session *s, uint64_t now_ns)
 {
 	if (s->holding)
 		return true;
 	if (!transfer_rx_next(s->rx, now_ns, &s->held) &&
-		!transfer_tx_next(s->tx, now_ns, &s->held))
+		(is_shut(s, now_ns) || !transfer_tx_next(s->tx, now_ns, &s->held)))
 		return false;
 	uint32_t kind = s->held.header.which_body;
 	// One credit for what came, and one when memory or window become free.
@@ -532,17 +538,18 @@ static bool next_out(struct session *s, uint64_t now_ns)
 	return s->holding = true;
 }
 
-bool session_pump(struct session *s, uint64_t now_ns)
+enum session_rest session_pump(struct session *s, uint64_t now_ns)
 {
 	for (int i = 0; i < PUMP_MOST && s->state == SESSION_open; i++) {
 		if (!next_out(s, now_ns))
-			return false;
+			return transfer_tx_count(s->tx) && is_shut(s, now_ns) ? SESSION_rest_egress
+									      : SESSION_rest_none;
 		enum err err = s->world->io.send(s->world->io.arg, s->key, s->conn.id, &s->held);
 		if (err == ERR_busy)
-			return true;
+			return SESSION_rest_queue;
 		release_held(s);
 		if (err)
 			session_fail(s, ERR_network, "the connection ended");
 	}
-	return s->state == SESSION_open;
+	return s->state == SESSION_open ? SESSION_rest_queue : SESSION_rest_none;
 }

@@ -70,7 +70,9 @@ void session_answer(struct session *s, uint64_t ref, enum err code, const char *
 
 /* Heartbeats, time-outs, transfers.  Due every few milliseconds to a tenth of a second. */
 void session_tick(struct session *s, uint64_t now_ns);
-/* Send what the transfers have to say.  true: something had to wait for a full queue. */
-bool session_pump(struct session *s, uint64_t now_ns);
+/* Send what the transfers have to say; what had to wait, if anything: for room in a full queue, or
+ * for the egress to let bulk go. */
+enum session_rest { SESSION_rest_none, SESSION_rest_queue, SESSION_rest_egress };
+enum session_rest session_pump(struct session *s, uint64_t now_ns);
 
 #endif

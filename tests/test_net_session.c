@@ -315,22 +315,57 @@ static void a_chunk_that_does_not_fit_waits(void **state)
 	struct shared *s = shared_copy("abc", 3);
 	struct link_object o = {1, s, NULL, 0};
 	session_push(session, &o);
-	assert_false(session_pump(session, now_ns));
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_none);
 	assert_int_equal(last_sent()->which_body, MSG_begin);
 	uint64_t ref = transfer_ref(1, shared_name(s), NULL, 0);
 	shoal_header credit = {.which_body = MSG_credit, .body.credit = {ref, 1, 0, 3}};
 	assert_true(take(10, &credit));
 	send_result = ERR_busy;
-	assert_true(session_pump(session, now_ns));
-	assert_true(session_pump(session, now_ns));
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_queue);
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_queue);
 	assert_true(session_is_open(session));
 	send_result = ERR_OK;
-	assert_false(session_pump(session, now_ns));
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_none);
 	assert_int_equal(last_sent()->which_body, MSG_chunk);
 	shoal_header done = {.which_body = MSG_done, .body.done = {ref}};
 	assert_true(take(10, &done));
 	next_event(LINK_delivered);
 	shared_drop(s);
+}
+
+static void bulk_waits_for_the_egress_and_nothing_else_does(void **state)
+{
+	(void)state;
+	struct egress *egress = config.egress = egress_new(8000000);
+	hello(10, 5);
+	welcome();
+	next_event(LINK_connected);
+	egress_count(egress, EGRESS_bulk, 3000000, now_ns); /* of others: three seconds */
+	struct shared *s = shared_copy("abc", 3);
+	struct link_object o = {1, s, NULL, 0};
+	session_push(session, &o);
+	const size_t before = n_sent;
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_egress);
+	assert_int_equal(n_sent, before);
+	/* What the other side brings is granted and answered, and it hears echoes and heads. */
+	shoal_header h = {
+		.which_body = MSG_begin, .body.begin = {.kind = 1, .size = 3, .attempt = 1}};
+	memcpy(h.body.begin.name, shared_name(s)->b, sizeof shared_name(s)->b);
+	take(10, &h);
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_egress);
+	assert_int_equal(n_sent, before + 1);
+	assert_true(
+		last_sent()->which_body == MSG_credit || last_sent()->which_body == MSG_decline);
+	h = (shoal_header){.which_body = MSG_heartbeat, .body.heartbeat.sequence = 3};
+	take(10, &h);
+	assert_int_equal(last_sent()->which_body, MSG_echo);
+	next_event(LINK_message);
+	now_ns += 3 * CLOCK_SECOND;
+	assert_int_equal(session_pump(session, now_ns), SESSION_rest_none);
+	assert_int_equal(last_sent()->which_body, MSG_begin);
+	shared_drop(s);
+	config.egress = NULL;
+	egress_free(egress);
 }
 
 /* ---- peer */
@@ -417,6 +452,7 @@ int main(void)
 		C(a_full_queue_ends_the_link),
 		C(a_document_too_large_is_not_sent),
 		C(a_chunk_that_does_not_fit_waits),
+		C(bulk_waits_for_the_egress_and_nothing_else_does),
 		P(a_peer_greets_beats_and_measures),
 		P(a_peer_learns_why_a_greeting_failed),
 		P(a_peer_never_answers_what_it_cannot_read),

@@ -172,6 +172,9 @@ const tiles = [
 		known(o.bits_per_param_up) ? 'bits' : '', `${short(o.bytes_up, 'B')} in all`, o.bits_per_param_up]},
 	{id: 'down', label: 'Received per parameter', term: 'down', of: (o) => [fixed(o.bits_per_param_down, 3),
 		known(o.bits_per_param_down) ? 'bits' : '', `${short(o.bytes_down, 'B')} in all`, o.bits_per_param_down]},
+	{id: 'egress', label: 'Sent by the coordinator', term: 'egress', of: (o) => [short(o.egress.bits_per_s, 'bit/s'), '',
+		(known(o.egress.max_bits_per_s) ? `at most ${short(o.egress.max_bits_per_s, 'bit/s')}, ` : '') +
+		`${short(o.egress.bytes, 'B')} in all`, o.egress.bits_per_s]},
 	{id: 'refusals', label: 'Refusals', term: 'refusals', of: (o) => [count(o.refusals), '',
 		o.refusals ? 'reasons below' : 'nothing was refused', o.refusals]},
 ];
