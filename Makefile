@@ -105,7 +105,7 @@ $(O)/tests/test_kernels_product: | $(O)/tests/plugin_wrong.so $(plugin)
 $(O)/tests/preload_%.so: tests/preload_%.c tests/help_%.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(filter-out -fsanitize%,$(CFLAGS_all)) -fPIC -shared -o $@ $<
-$(O)/tests/e2e_faults: | $(O)/tests/preload_faults.so
+$(O)/tests/e2e_faults $(O)/tests/e2e_quota: | $(O)/tests/preload_faults.so
 
 # ---- compiling
 $(O)/kernels/cpu/%.o: CFLAGS_dir = -O3 -ffp-contract=fast

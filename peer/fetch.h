@@ -25,6 +25,7 @@ struct fetch_config {
 	const struct joinlink *link; /* borrowed, as identity; both outlive it */
 	const struct identity_peer *identity;
 	const struct proxy *proxy; /* borrowed; NULL: none */
+	struct traffic *traffic;   /* borrowed; NULL: nobody counts */
 	const char *dir, *name;    /* the peer's folder; what it wants to be called */
 	struct mailbox *results;
 };

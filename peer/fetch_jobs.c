@@ -356,6 +356,7 @@ enum err fetch_jobs_new(const struct fetch_config *config, const atomic_bool *st
 	j->link = config->link;
 	j->identity = config->identity;
 	j->proxy = config->proxy;
+	j->traffic = config->traffic;
 	j->dir = alloc_must_strdup(config->dir);
 	j->name = alloc_must_strdup(config->name);
 	j->snapshots = alloc_must_printf("%s/snapshot", config->dir);
@@ -368,6 +369,7 @@ enum err fetch_jobs_new(const struct fetch_config *config, const atomic_bool *st
 	https_client_config_init(&how, config->link);
 	how.cancel = stop;
 	how.proxy = config->proxy;
+	how.traffic = config->traffic;
 	if (!e)
 		e = https_client_new(&how, &j->client, why);
 	if (e) {

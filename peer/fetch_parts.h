@@ -10,6 +10,7 @@ struct fetch_jobs {
 	const struct joinlink *link;
 	const struct identity_peer *identity;
 	const struct proxy *proxy;
+	struct traffic *traffic;
 	char *dir, *name, *snapshots; /* snapshots: a folder of their own, swept when they served */
 	const atomic_bool *stop;
 	struct mailbox *results;

@@ -41,6 +41,7 @@ static enum err take(
 		return e;
 	t->identity = j->identity;
 	t->proxy = j->proxy;
+	t->traffic = j->traffic;
 	t->run = &j->link->run;
 	t->roster = roster;
 	t->member = j->member;

@@ -70,6 +70,7 @@ enum err give_open(const struct give_config *config, struct give **out, struct w
 	how.events = g->mail = mailbox_new();
 	rng_secret(&how.seed, sizeof how.seed);
 	how.connections_most = 4 * GIVE_LINKS;
+	how.traffic = config->traffic;
 	how.kinds[0] = (struct transfer_kind){OBJECT_contribution, config->contribution_most};
 	how.n_kinds = config->contribution_most ? 1 : 0;
 	g->config = *config;

@@ -31,6 +31,7 @@ struct give_config {
 				machine is listened on. */
 	bool later;          /* HOST may be *: give_announce will tell */
 	uint64_t rate;       /* bytes/s of pieces at most */
+	struct traffic *traffic;  /* borrowed; NULL: nobody counts */
 	size_t contribution_most; /* bytes of one */
 	/* Who hears of what is no piece: */
 	void *owner;

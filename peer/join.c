@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/program.h"
 #include "net/joinlink.h"
 #include "net/roster.h"
+#include "net/traffic.h"
 #include "peer/command.h"
 #include "peer/give.h"
 #include "peer/member.h"
+#include "peer/quota.h"
 #include "peer/throttle.h"
 #include "peer/trainer.h"
 
@@ -20,6 +23,7 @@ static struct {
 	double share;
 	uint64_t step_time;
 	uint64_t memory, max_up, send_delay, give;
+	const char *quota;
 	bool upnp;
 } opt;
 
@@ -40,6 +44,8 @@ static const struct option_row rows[] = {
 		"validation windows to look at when asked; 0: all"},
 	{"max-up", OPTION_rate, &opt.max_up, "0", 0, 0,
 		"most to send per second, as in 8M (bits); 0: what the network takes"},
+	{"quota", OPTION_text, &opt.quota, "0", 0, 0,
+		"most to send and receive together, as in 50G/month or 2G/day; 0: no limit"},
 	{"send-delay", OPTION_seconds, &opt.send_delay, "0", 0, 10,
 		"for tests of far links: what is sent leaves so much later"},
 	{"step-time", OPTION_seconds, &opt.step_time, "0", 0, 3600,
@@ -134,10 +140,27 @@ static enum err read_proxy(struct proxy *proxy, struct why *why)
 	return opt.proxy ? proxy_parse(opt.proxy, proxy, why) : ERR_OK;
 }
 
+/* Says goodbye when the quota is used up, and comes back when a new one begins. */
+static enum err stay(struct member_config *how, const struct quota_wish *wish, struct why *why)
+{
+	struct quota quota;
+	struct traffic traffic = {0};
+	enum err e = quota_open(&quota, opt.dir, wish, clock_wall_s(), why);
+	if (e)
+		return e;
+	how->traffic = &traffic;
+	how->quota = &quota;
+	e = member_run(how, why);
+	quota_count(&quota, atomic_load(&traffic.bytes), clock_wall_s());
+	quota_close(&quota);
+	return e;
+}
+
 static enum err take_part(char *word, struct why *why)
 {
 	struct joinlink link;
 	struct proxy proxy;
+	struct quota_wish quota;
 	struct identity_peer identity = {0};
 	char host[ROSTER_NAME] = "";
 	int lock = -1;
@@ -149,6 +172,8 @@ static enum err take_part(char *word, struct why *why)
 		e = check_listen(why);
 	if (!e)
 		e = read_proxy(&proxy, why);
+	if (!e)
+		e = quota_parse(opt.quota, "--quota", &quota, why);
 	if (!e)
 		e = read_link(word, &link, why);
 	if (!e)
@@ -180,7 +205,7 @@ static enum err take_part(char *word, struct why *why)
 			.listen = opt.listen,
 			.upnp = opt.upnp,
 			.give = opt.give / 8};
-		e = member_run(&how, why);
+		e = stay(&how, &quota, why);
 	}
 	identity_peer_release(&identity);
 	if (lock >= 0)

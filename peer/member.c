@@ -189,7 +189,7 @@ static void wait_for_mail(struct member *m)
 static bool over(const struct member *m, uint64_t now)
 {
 	bool there = !m->applying && m->head.sequence >= m->target.sequence;
-	return m->failed || (m->ended && (there || now - m->ended_ns > END_PATIENCE));
+	return m->failed || m->spent || (m->ended && (there || now - m->ended_ns > END_PATIENCE));
 }
 
 static void loop(struct member *m)
@@ -201,6 +201,7 @@ static void loop(struct member *m)
 		now = clock_now_ns();
 		while (!m->failed && (mail = mailbox_take(m->mail)))
 			dispatch(m, mail, now);
+		member_quota_count(m);
 		give_turn(m->give, m->shelf, now);
 		member_mesh_turn(m, now);
 		member_send_turn(m, now);
@@ -268,7 +269,8 @@ static void leave(struct member *m, const char *reason)
 	free(m->witness);
 }
 
-enum err member_run(const struct member_config *config, struct why *why)
+/* Until the quota is used up (ERR_OK and *spent) or it is over. */
+static enum err take_part(const struct member_config *config, bool *spent, struct why *why)
 {
 	static struct member m; /* too large for a stack */
 	m = (struct member){.config = config, .why = why, .status = {.pid = getpid()}};
@@ -285,6 +287,7 @@ enum err member_run(const struct member_config *config, struct why *why)
 	struct fetch_config how = {.link = config->link,
 		.identity = config->identity,
 		.proxy = config->proxy,
+		.traffic = config->traffic,
 		.dir = config->dir,
 		.name = config->name,
 		.results = m.mail};
@@ -292,10 +295,23 @@ enum err member_run(const struct member_config *config, struct why *why)
 	if (!e) {
 		member_fetch(&m, FETCH_join);
 		loop(&m);
-		e = m.failed  ? m.failed
-		    : m.ended ? ERR_OK
-			      : err_why(why, ERR_interrupted, "stopped by its user");
+		e = m.failed             ? m.failed
+		    : m.ended || m.spent ? ERR_OK
+					 : err_why(why, ERR_interrupted, "stopped by its user");
 	}
-	leave(&m, e ? why->text : "the run has ended");
+	*spent = !e && !m.ended;
+	leave(&m, e ? why->text : *spent ? m.spent_why : "the run has ended");
+	return e;
+}
+
+enum err member_run(const struct member_config *config, struct why *why)
+{
+	bool spent = true;
+	enum err e = ERR_OK;
+	while (!e && spent) {
+		e = member_quota_wait(config, why);
+		if (!e)
+			e = take_part(config, &spent, why);
+	}
 	return e;
 }

@@ -27,6 +27,8 @@ struct member_config {
 	const char *listen;        /* where others reach this peer to take from it; NULL: nowhere */
 	bool upnp;                 /* the router is asked to pass that port on */
 	uint64_t give;             /* bytes/s to them at most */
+	struct traffic *traffic;   /* where all that it sends and receives is counted; or NULL */
+	struct quota *quota;       /* what of that it may have; or NULL */
 };
 
 /* Takes part until the run ends (ERR_OK), a signal asks to stop (ERR_interrupted, after saying

@@ -16,6 +16,7 @@
 #include "peer/linkspeed.h"
 #include "peer/member.h"
 #include "peer/portmap.h"
+#include "peer/quota.h"
 #include "peer/shelf.h"
 #include "peer/statusfile.h"
 #include "peer/worker.h"
@@ -149,7 +150,9 @@ struct member {
 	struct backoff again;
 
 	bool contributed; /* a whole contribution has arrived since this process began */
-	bool ended;       /* the run has; what it led to is still to be applied */
+	bool spent;       /* the quota is; and the sentence */
+	char spent_why[QUOTA_TEXT];
+	bool ended; /* the run has; what it led to is still to be applied */
 	uint64_t ended_ns;
 
 	/* ---- other members, as aggregators, as sources of updates, and as their followers */
@@ -287,6 +290,12 @@ void member_rate_cut(struct member *m);
 /* Before training: how much of a chunk the next cut keeps.  In rounds of fixed steps that never
  * varies: their outcome must not depend on links. */
 void member_rate_pick(struct member *m);
+
+/* ---- what the line may carry (member_quota.c) */
+
+void member_quota_count(struct member *m);
+/* Parked while the quota is used up; ERR_interrupted: asked to stop meanwhile. */
+enum err member_quota_wait(const struct member_config *config, struct why *why) MUST_CHECK;
 
 /* State and reason as they follow from the above: to heartbeats, status file, log and progress. */
 void member_show(struct member *m, uint64_t now);

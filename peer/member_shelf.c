@@ -24,6 +24,7 @@ void member_shelf_open(struct member *m)
 	if (!m->config->listen)
 		return;
 	const struct give_config how = {.identity = m->config->identity,
+		.traffic = m->config->traffic,
 		.run = m->spec->id,
 		.member = m->number,
 		.address = m->config->listen,

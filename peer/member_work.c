@@ -97,6 +97,7 @@ static void on_started(struct member *m, const struct worker_result *r)
 	memcpy(how.secret_key, m->config->identity->curve.secret_key, sizeof how.secret_key);
 	how.events = m->mail;
 	how.proxy = m->config->proxy;
+	how.traffic = m->config->traffic;
 	how.send_bytes_per_s = (double)m->config->max_up / 8;
 	how.send_delay_ns = m->config->send_delay_ns;
 	how.retry_most_ns = MEMBER_RETRY_MOST;

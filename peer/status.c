@@ -36,6 +36,8 @@ static void show(const struct statusfile *s)
 		s->tokens_per_s, loss, (unsigned long long)s->tokens);
 	printf("traffic %.1f MB up, %.1f MB down\n", (double)s->bytes_up / 1e6,
 		(double)s->bytes_down / 1e6);
+	if (s->quota[0])
+		printf("quota   %s\n", s->quota);
 	if (s->given || s->taken)
 		printf("peers   %.1f MB given to others, %.1f MB taken from them\n",
 			(double)s->given / 1e6, (double)s->taken / 1e6);

@@ -41,7 +41,8 @@ enum field_kind { FIELD_text, FIELD_pid, FIELD_u32, FIELD_u64, FIELD_real };
 	X(u64, bytes_up) \
 	X(u64, bytes_down) \
 	X(u64, given) \
-	X(u64, taken)
+	X(u64, taken) \
+	X(text, quota)
 
 struct field {
 	const char *name;

@@ -28,6 +28,7 @@ struct statusfile {
 	double delay_s; /* rounds that overlap: from the last cut until its update was joined */
 	uint64_t bytes_up, bytes_down; /* of the data plane */
 	uint64_t given, taken;         /* bytes to other peers, and from them */
+	char quota[STATUSFILE_TEXT];   /* what of it is used; empty: there is none */
 };
 
 /* Texts are made printable, numbers that are none become 0. */

@@ -336,6 +336,7 @@ static enum err open_link(struct taking *s, struct why *why)
 	how.events = s->mail;
 	how.connect_ns = CONNECT_MOST;
 	how.proxy = s->t->proxy;
+	how.traffic = s->t->traffic;
 	rng_secret(&how.seed, sizeof how.seed);
 	how.kinds[0] = (struct transfer_kind){OBJECT_shelf, OBJECT_SHELF_MAX};
 	how.kinds[1] = (struct transfer_kind){OBJECT_piece, OBJECT_PIECE};

@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "net/identity.h"
 #include "net/roster.h"
+#include "net/traffic.h"
 
 #define TAKE_PEERS 4u                /* links at once */
 #define TAKE_FROM 16u                /* addresses known */
@@ -33,6 +34,7 @@ struct take_piece {
 struct take {
 	const struct identity_peer *identity; /* borrowed, as all here */
 	const struct proxy *proxy;            /* NULL: directly */
+	struct traffic *traffic;              /* NULL: nobody counts */
 	const struct hash *run;
 	const struct roster *roster;
 	uint32_t member; /* own number */

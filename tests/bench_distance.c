@@ -41,9 +41,10 @@
 #define BED "sites"
 #define PEERS 12
 #define STEP_S 0.5
-#define QUICK 0.25 /* far from what is measured: what joining showed of rates has to be forgotten \
-		    */
-#define WARM 5     /* rounds in which links are made and measured */
+#define QUICK \
+	0.25   /* far from what is measured: what joining showed of rates has to be forgotten \
+		*/
+#define WARM 5 /* rounds in which links are made and measured */
 #define ROUNDS_MOST 8
 #define LIMIT_S 400.0
 #define LINE 1024

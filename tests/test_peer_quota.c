@@ -17,10 +17,13 @@
 
 static char dir[] = "/tmp/shoal-quota-XXXXXX";
 
+static enum quota_unit unit;
+
 static void open_at(struct quota *q, uint64_t most, uint64_t wall_s)
 {
 	struct why why;
-	if (quota_open(q, dir, most, wall_s, &why))
+	const struct quota_wish wish = {most, unit};
+	if (quota_open(q, dir, &wish, wall_s, &why))
 		fail_msg("%s", why.text);
 }
 
@@ -39,7 +42,7 @@ static void a_month_is_counted_over_restarts(void **state)
 	assert_false(quota_spent(&q, text));
 	quota_count(&q, 40 * MB, JANUARY_2027 - 1);
 	assert_true(quota_spent(&q, text));
-	assert_non_null(strstr(text, "0.1 GB"));
+	assert_non_null(strstr(text, "the month's quota of 100 MB"));
 	assert_non_null(strstr(text, "2027-01-01"));
 	/* The next month begins while it runs. */
 	quota_count(&q, 41 * MB, JANUARY_2027);
@@ -83,18 +86,83 @@ static void without_a_quota_nothing_is_written(void **state)
 static void a_damaged_file_is_named(void **state)
 {
 	(void)state;
-	static const char *const bad[] = {"", "{", "{}", "{\"month\":-1,\"bytes\":0}",
-		"{\"month\":1,\"bytes\":1e30}", "{\"month\":1,\"bytes\":0,\"more\":1}", "[]"};
+	static const char *const bad[] = {"", "{", "{}",
+		"{\"unit\":\"month\",\"period\":-1,\"bytes\":0}",
+		"{\"unit\":\"week\",\"period\":1,\"bytes\":0}",
+		"{\"unit\":\"day\",\"period\":1,\"bytes\":1e30}",
+		"{\"unit\":\"day\",\"period\":1,\"bytes\":0,\"more\":1}", "[]"};
 	char path[64];
 	snprintf(path, sizeof path, "%s/quota.json", dir);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct quota q;
 		struct why why = {0};
 		assert_int_equal(file_write(path, bad[i], strlen(bad[i]), 0600, &why), ERR_OK);
-		assert_int_not_equal(quota_open(&q, dir, MB, JANUARY_2027, &why), ERR_OK);
+		const struct quota_wish wish = {MB, QUOTA_month};
+		assert_int_not_equal(quota_open(&q, dir, &wish, JANUARY_2027, &why), ERR_OK);
 		assert_true(why.text[0]);
 	}
 	(void)unlink(path);
+}
+
+static void a_day_is_one_in_utc(void **state)
+{
+	(void)state;
+	struct quota q;
+	char text[QUOTA_TEXT];
+	unit = QUOTA_day;
+	open_at(&q, 3 * MB, JANUARY_2027 - 60);
+	assert_int_equal(quota_left_s(&q), 60);
+	quota_count(&q, 3 * MB, JANUARY_2027 - 1);
+	assert_true(quota_spent(&q, text));
+	assert_non_null(strstr(text, "the day's quota of 3 MB"));
+	assert_non_null(strstr(text, "on 2027-01-01 at 0:00"));
+	quota_close(&q);
+	/* The same folder with a month's quota counts from nothing. */
+	unit = QUOTA_month;
+	open_at(&q, 3 * MB, JANUARY_2027 - 1);
+	assert_int_equal(q.used, 0);
+	unit = QUOTA_day;
+	open_at(&q, 3 * MB, JANUARY_2027 - 1);
+	assert_true(quota_spent(&q, text));
+	quota_count(&q, 0, JANUARY_2027);
+	assert_false(quota_spent(&q, text));
+	assert_int_equal(quota_left_s(&q), 86400);
+	unit = QUOTA_month;
+}
+
+static void little_traffic_is_written_in_time(void **state)
+{
+	(void)state;
+	struct quota q, after;
+	open_at(&q, 1000 * MB, JANUARY_2027 + 60 * 86400);
+	quota_count(&q, 1000, JANUARY_2027 + 60 * 86400 + QUOTA_SAVE_S - 1);
+	open_at(&after, 1000 * MB, q.now_s);
+	assert_int_equal(after.used, 0);
+	quota_count(&q, 1500, JANUARY_2027 + 60 * 86400 + QUOTA_SAVE_S);
+	open_at(&after, 1000 * MB, q.now_s); /* as after a kill */
+	assert_int_equal(after.used, 1500);
+}
+
+static void what_a_user_writes_is_read(void **state)
+{
+	(void)state;
+	struct quota_wish w;
+	struct why why;
+	static const char *const wrong[] = {"", "50G", "/day", "50G/", "50G/week", "50G/month ",
+		"1/day", "x/month", "11111111111111111111111111111111111111111111111111G/day"};
+	assert_int_equal(quota_parse("50G/month", "--quota", &w, &why), ERR_OK);
+	assert_int_equal(w.most, 50ull << 30);
+	assert_int_equal(w.unit, QUOTA_month);
+	assert_int_equal(quota_parse("2.5M/day", "--quota", &w, &why), ERR_OK);
+	assert_int_equal(w.most, 5ull << 19);
+	assert_int_equal(w.unit, QUOTA_day);
+	assert_int_equal(quota_parse("0", "--quota", &w, &why), ERR_OK);
+	assert_int_equal(w.most, 0);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		why = (struct why){0};
+		assert_int_not_equal(quota_parse(wrong[i], "--quota", &w, &why), ERR_OK);
+		assert_non_null(strstr(why.text, "--quota"));
+	}
 }
 
 static int make_dir(void **state)
@@ -119,6 +187,9 @@ int main(void)
 		cmocka_unit_test(what_is_not_written_is_little),
 		cmocka_unit_test(without_a_quota_nothing_is_written),
 		cmocka_unit_test(a_damaged_file_is_named),
+		cmocka_unit_test(a_day_is_one_in_utc),
+		cmocka_unit_test(little_traffic_is_written_in_time),
+		cmocka_unit_test(what_a_user_writes_is_read),
 	};
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
